@@ -1,0 +1,115 @@
+//! A checked run: what the engine works from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::cell::Cell;
+use crate::domain::{CellKey, Micros, Model, Params, RunName, Task};
+
+/// A harness as a run declares it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HarnessEntry {
+    /// Its name in this run.
+    pub name: String,
+    /// Its manifest, checked.
+    pub manifest: Arc<super::harness_manifest::HarnessManifest>,
+    /// Version asked for, where one is.
+    pub version: Option<String>,
+    /// Image of its cells, after precedence: own image > own version as a tag on the run's image > run's image.
+    pub image: Option<String>,
+    /// How much of it can be observed.
+    pub observability_tier: String,
+    /// Settings for its templates (`{config.KEY}`), checked against the manifest, paths made absolute.
+    pub config: serde_json::Map<String, serde_json::Value>,
+}
+
+/// An orchestrator as a run declares it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrchestratorEntry {
+    /// The label in cell ids (`as`, else the slug).
+    pub label: String,
+    /// The manifest, checked.
+    pub manifest: Arc<super::orchestrator_manifest::OrchestratorManifest>,
+    /// Parameters: defaults, then the run's, then the command line's; types and ranges checked.
+    pub params: Params,
+}
+
+/// Limits of a run's attempts and sessions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunLimits {
+    /// Most dollars for a cell.
+    pub cell_cost: Option<Micros>,
+    /// Most dollars for a session.
+    pub session_cost: Option<Micros>,
+    /// Most sessions of an attempt.
+    pub sessions: u32,
+    /// No output and no CPU for this long ends a session.
+    pub idle_timeout: Duration,
+    /// Bound of setup scripts.
+    pub setup_timeout: Duration,
+    /// Bound of test commands.
+    pub evaluation_timeout: Duration,
+    /// Most bytes of output of a session.
+    pub output_bytes: u64,
+}
+
+/// How infrastructure faults are retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPlan {
+    /// How many further attempts.
+    pub infrastructure: u32,
+    /// Whether timeouts are retried too.
+    pub on_timeout: bool,
+}
+
+/// A checked run with all its cells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPlan {
+    /// Its name.
+    pub name: RunName,
+    /// For people.
+    pub description: Option<String>,
+    /// The run file, absolute.
+    pub source: PathBuf,
+    /// Harnesses in the order of the file.
+    pub harnesses: Vec<HarnessEntry>,
+    /// Models in the order of the file.
+    pub models: Vec<Model>,
+    /// Tasks in the order of the file, or of the library for `"*"`.
+    pub tasks: Vec<Arc<Task>>,
+    /// Orchestrators: those the run lists, plus `phases` where a multi-phase task runs by default.
+    pub orchestrators: Vec<OrchestratorEntry>,
+    /// Repeats of each coordinate.
+    pub repeats: u32,
+    /// The cap; `Some(0)` is a real cap.
+    pub budget: Option<Micros>,
+    /// Cells at a time.
+    pub parallel_runs: usize,
+    /// `local`, `docker`, or what an embedder registered.
+    pub runtime: String,
+    /// Network of environments: `none`, `bridge`, `gateway-only`.
+    pub network: String,
+    /// Limits.
+    pub limits: RunLimits,
+    /// Retries.
+    pub retry: RetryPlan,
+    /// Bound of every attempt, over the tasks' own.
+    pub max_runtime: Option<Duration>,
+    /// The database file, absolute.
+    pub results_db: PathBuf,
+    /// The folder for everything else a run leaves, absolute (`.refrain`).
+    pub state_dir: PathBuf,
+    /// All cells, in order: harness, model, review model, task, orchestrator, repeat.
+    pub cells: Vec<Cell>,
+    /// The run file as it was written (names of variables, never values of keys), for the store.
+    pub config_json: serde_json::Value,
+}
+
+impl RunPlan {
+    /// Returns the key of a cell: equal keys mean equal work.
+    #[must_use]
+    pub fn cell_key(&self, _cell: &Cell) -> CellKey {
+        unimplemented!("config helper")
+    }
+}

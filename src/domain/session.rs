@@ -1,0 +1,185 @@
+//! Sessions: one prompt given to a harness, and everything that is known about it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::failure::{LimitKind, ProviderFault, Timer, names};
+use super::money::Micros;
+use super::usage::Usage;
+
+/// How a session ended, as scripts see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// The agent finished its turn.
+    Completed,
+    /// The agent reported a failure or crashed.
+    Failed,
+    /// A timer stopped it.
+    TimedOut,
+    /// A limit stopped it.
+    Limit,
+    /// It never called a model or printed an event.
+    NotStarted,
+}
+
+names!(SessionStatus {
+    Completed => "completed",
+    Failed => "failed",
+    TimedOut => "timed_out",
+    Limit => "limit",
+    NotStarted => "not_started",
+});
+
+/// The one cause of a session's end, decided in the order: our watchdog or limit, our deadline, the log, the exit code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SessionEnd {
+    /// A completed turn is on record.
+    Completed,
+    /// The log or the exit code says that the agent failed.
+    AgentFailed {
+        /// Why.
+        message: String,
+    },
+    /// The agent declined.
+    Refused {
+        /// Its words.
+        message: String,
+    },
+    /// One of our timers stopped it.
+    TimedOut {
+        /// Which.
+        timer: Timer,
+        /// Its value.
+        limit: Duration,
+        /// What was measured.
+        elapsed: Duration,
+    },
+    /// One of our limits, or one of the harness's own, stopped it.
+    Limit {
+        /// Which.
+        limit: LimitKind,
+        /// Its value and what was measured.
+        message: String,
+    },
+    /// Nothing shows that it ever began.
+    NotStarted {
+        /// Exit code and last lines.
+        message: String,
+    },
+    /// The provider refused.
+    Provider {
+        /// How.
+        fault: ProviderFault,
+        /// Its words.
+        message: String,
+    },
+    /// The environment, the connection or the log was lost.
+    Lost {
+        /// What is known.
+        message: String,
+    },
+    /// The run was cancelled.
+    Cancelled,
+}
+
+impl SessionEnd {
+    /// Returns the status that scripts see.
+    #[must_use]
+    pub fn status(&self) -> SessionStatus {
+        match self {
+            Self::Completed => SessionStatus::Completed,
+            Self::TimedOut { .. } => SessionStatus::TimedOut,
+            Self::Limit { .. } => SessionStatus::Limit,
+            Self::NotStarted { .. } => SessionStatus::NotStarted,
+            Self::AgentFailed { .. }
+            | Self::Refused { .. }
+            | Self::Provider { .. }
+            | Self::Lost { .. }
+            | Self::Cancelled => SessionStatus::Failed,
+        }
+    }
+
+    /// Says in one line why the session ended.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Completed => "completed".to_owned(),
+            Self::AgentFailed { message }
+            | Self::Refused { message }
+            | Self::Limit { message, .. }
+            | Self::NotStarted { message }
+            | Self::Provider { message, .. }
+            | Self::Lost { message } => message.clone(),
+            Self::TimedOut { timer, limit, elapsed } => format!(
+                "{} timeout of {:.1} s after {:.1} s",
+                format!("{timer:?}").to_lowercase(),
+                limit.as_secs_f64(),
+                elapsed.as_secs_f64()
+            ),
+            Self::Cancelled => "cancelled".to_owned(),
+        }
+    }
+}
+
+/// What is on record about one session. Texts are redacted before they get here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Its number in the attempt, from 1.
+    pub index: u32,
+    /// The phase it belongs to.
+    pub phase: Option<String>,
+    /// The script's label.
+    pub label: Option<String>,
+    /// The harness that ran it.
+    pub harness: String,
+    /// The model it was told to use.
+    pub model: String,
+    /// How it ended.
+    pub end: SessionEnd,
+    /// The process's exit code; unknown where none was seen.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the process.
+    pub signal: Option<i32>,
+    /// The agent's last message.
+    pub text: Option<String>,
+    /// Tokens.
+    pub usage: Usage,
+    /// Price of the tokens, or what the harness reported where no price is known.
+    pub cost: Option<Micros>,
+    /// What the harness itself reported.
+    pub reported_cost: Option<Micros>,
+    /// Model turns.
+    pub turns: Option<u64>,
+    /// Tool calls.
+    pub tool_calls: Option<u64>,
+    /// The harness's own id of the session, for its resume.
+    pub harness_session: Option<String>,
+    /// When it began, by the wall clock.
+    pub started_at: Timestamp,
+    /// How long it ran, by the monotonic clock.
+    pub duration: Duration,
+    /// The longest time without output.
+    pub longest_silence: Option<Duration>,
+    /// What a reader should know: left-over processes, conflicting results, cut output.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+impl SessionRecord {
+    /// Returns the status that scripts see.
+    #[must_use]
+    pub fn status(&self) -> SessionStatus {
+        self.end.status()
+    }
+
+    /// Tells whether the agent finished its turn.
+    #[must_use]
+    pub fn ok(&self) -> bool {
+        self.status() == SessionStatus::Completed
+    }
+}

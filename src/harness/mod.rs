@@ -1,0 +1,186 @@
+//! Harnesses: coding-agent programs, how they are started, and how what they print is read.
+//!
+//! A harness is a folder with a `harness.toml`; built-ins go through the same code as a folder from elsewhere. A
+//! [`Harness`] turns a session request into a [`Command`] and the lines that come back into [`AgentEvent`]s and one
+//! [`Reading`]; `session::run` does the rest (spooling, limits, the one cause of the end).
+//! Adapters never decide blame by themselves: they say what they saw.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::domain::failure::{LimitKind, ProviderFault};
+use crate::domain::{Micros, Model, Usage};
+use crate::runtime::{Command, Stream};
+
+/// What one session is to do.
+#[derive(Debug, Clone)]
+pub struct SessionRequest {
+    /// The prompt.
+    pub prompt: String,
+    /// The model.
+    pub model: Model,
+    /// Task id, for harnesses that want it.
+    pub task: String,
+    /// Phase, where there is one.
+    pub phase: Option<String>,
+    /// Number in the attempt, from 1.
+    pub index: u32,
+    /// The harness's own id of a session to resume.
+    pub resume: Option<String>,
+    /// Working directory inside the environment.
+    pub workspace: PathBuf,
+    /// The agent's private home inside the environment.
+    pub home: PathBuf,
+    /// A folder inside the environment for this session's files (prompt, logs of the harness).
+    pub session_dir: PathBuf,
+    /// The most it may cost, for harnesses that can limit themselves.
+    pub max_cost: Option<Micros>,
+    /// The key, where the model has one. Goes into the process's environment and nowhere else.
+    pub api_key: Option<String>,
+}
+
+/// What an adapter saw in a line. Texts are raw: whoever stores or shows them redacts first.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum AgentEvent {
+    /// The harness told the id of its session.
+    SessionId(String),
+    /// The agent said something.
+    Message(String),
+    /// The agent used a tool.
+    Tool {
+        /// Its name.
+        name: String,
+        /// Whether it worked; unknown where the stream does not say.
+        ok: Option<bool>,
+    },
+    /// Tokens, as far as they are known now, for the whole session so far.
+    Usage(Usage),
+    /// What the harness says the session has cost so far.
+    Cost(Micros),
+    /// The harness is waiting for its provider.
+    Retrying {
+        /// What the provider did.
+        fault: ProviderFault,
+        /// How long it asked to wait.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// What a whole session's output says, at its end.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reading {
+    /// Whether anything shows that the harness began: a model call, a message, an event.
+    pub started: bool,
+    /// The terminal record, where there is one.
+    pub outcome: Option<Outcome>,
+    /// The agent's last message.
+    pub text: Option<String>,
+    /// Tokens of this session alone.
+    pub usage: Usage,
+    /// Cost as the harness reports it.
+    pub cost: Option<Micros>,
+    /// Model turns.
+    pub turns: Option<u64>,
+    /// Tool calls.
+    pub tool_calls: Option<u64>,
+    /// The harness's own session id.
+    pub harness_session: Option<String>,
+    /// What a reader should know: a cut last line, conflicting results.
+    pub warnings: Vec<String>,
+}
+
+/// What the terminal record of a stream says.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// A completed turn.
+    Completed,
+    /// A failure of the agent.
+    Failed(String),
+    /// The agent declined.
+    Refused(String),
+    /// A limit of the harness's own.
+    Limit(LimitKind, String),
+    /// The provider refused for good.
+    Provider(ProviderFault, String),
+    /// What the user wrote cannot run (unknown flag, missing key): no model was called.
+    Misconfigured(String),
+}
+
+/// Reads a session's output line by line. A pure function in the shape of an object: no clock, no disk.
+pub trait OutputReader: Send {
+    /// Takes a line without its newline; appends what it shows to `events`. Never fails: what it does not understand it
+    /// leaves alone.
+    fn line(&mut self, stream: Stream, line: &[u8], events: &mut Vec<AgentEvent>);
+
+    /// Takes the exit code and says what the whole output meant.
+    fn finish(self: Box<Self>, exit_code: Option<i32>) -> Reading;
+}
+
+/// Why a session cannot even be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HarnessError {
+    /// The harness cannot do what the script or the run asks.
+    #[error("harness `{harness}` cannot {what}")]
+    Unsupported {
+        /// Which harness.
+        harness: String,
+        /// What it cannot do.
+        what: String,
+    },
+    /// A template names something that is not there.
+    #[error("harness `{harness}`: {message}")]
+    Template {
+        /// Which harness.
+        harness: String,
+        /// Which placeholder, and what there is.
+        message: String,
+    },
+    /// The runtime failed.
+    #[error(transparent)]
+    Runtime(#[from] crate::runtime::RuntimeError),
+    /// The host could not write or read the session's files.
+    #[error("cannot {action} `{}`", .path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A coding agent: how to start it and how to read it.
+pub trait Harness: Send + Sync {
+    /// Returns the name under which a run declares it.
+    fn name(&self) -> &str;
+
+    /// Returns a command that prints the version and costs nothing; `None` where there is nothing to probe.
+    fn probe(&self) -> Option<Command>;
+
+    /// Tells whether the harness can resume an earlier session.
+    fn can_resume(&self) -> bool;
+
+    /// Builds the command of a session and the files it needs beforehand.
+    ///
+    /// # Errors
+    ///
+    /// [`HarnessError::Unsupported`] or [`HarnessError::Template`].
+    fn prepare(&self, request: &SessionRequest) -> Result<Prepared, HarnessError>;
+
+    /// Returns a reader for one session's output.
+    fn reader(&self) -> Box<dyn OutputReader>;
+}
+
+/// A command, and the files that must be in the environment before it runs.
+#[derive(Debug, Clone, Default)]
+pub struct Prepared {
+    /// The command; limits are set by whoever runs it.
+    pub command: Command,
+    /// Absolute paths inside the environment and their content.
+    pub files: Vec<(PathBuf, Vec<u8>)>,
+}

@@ -1,0 +1,3 @@
+//! The `refrain` program.
+
+fn main() {}

@@ -1,0 +1,174 @@
+//! Commands, their limits, and how they ended.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::domain::failure::Timer;
+
+/// What a command reads from its standard input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Stdin {
+    /// `/dev/null`: a harness that finds an open pipe may wait for ever.
+    #[default]
+    Null,
+    /// These bytes, then end of file.
+    Bytes(Vec<u8>),
+}
+
+/// A command to run in an environment.
+#[derive(Debug, Clone, Default)]
+pub struct Command {
+    /// Program and arguments, passed on as they are: no shell takes part.
+    pub argv: Vec<String>,
+    /// Variables besides the environment's own.
+    pub env: Vec<(String, String)>,
+    /// Working directory inside the environment; the workspace where `None`.
+    pub cwd: Option<PathBuf>,
+    /// Standard input.
+    pub stdin: Stdin,
+    /// What stops it.
+    pub limits: Limits,
+}
+
+impl Command {
+    /// Makes a command without limits from its words.
+    #[must_use]
+    pub fn new<I: IntoIterator<Item = S>, S: Into<String>>(argv: I) -> Self {
+        Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// Makes a command that `sh` reads.
+    #[must_use]
+    pub fn shell(script: impl Into<String>) -> Self {
+        Self::new(["sh".to_owned(), "-c".to_owned(), script.into()])
+    }
+}
+
+/// What stops a command, besides its own end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall-clock limit, with the timer that set it, so that the ending can name it.
+    pub timeout: Option<(Timer, Duration)>,
+    /// The longest time without output and without CPU use.
+    pub idle: Option<Duration>,
+    /// The most bytes that both streams together may write.
+    pub output_bytes: Option<u64>,
+    /// Time between the polite signal and the deadly one; the default is [`Limits::GRACE`].
+    pub grace: Option<Duration>,
+}
+
+impl Limits {
+    /// The default time between TERM and KILL.
+    pub const GRACE: Duration = Duration::from_secs(2);
+}
+
+/// Which of a command's two streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// A piece of output, as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where it came from.
+    pub stream: Stream,
+    /// The bytes; cut anywhere.
+    pub bytes: Vec<u8>,
+}
+
+/// Where a command's output goes.
+#[derive(Debug)]
+pub enum Output {
+    /// Kept in memory: at most `limit` bytes a stream, the first quarter from the beginning, the rest from the end.
+    Capture {
+        /// Bytes a stream.
+        limit: usize,
+    },
+    /// Written whole to files on the host, which are the authority; also sent live where somebody listens. A full
+    /// channel drops live chunks, never file content.
+    Spool {
+        /// Standard output.
+        stdout: PathBuf,
+        /// Standard error.
+        stderr: PathBuf,
+        /// The listener.
+        live: Option<mpsc::Sender<Chunk>>,
+    },
+}
+
+impl Output {
+    /// Capture with room for ordinary command output (256 KiB a stream).
+    #[must_use]
+    pub fn capture() -> Self {
+        Self::Capture { limit: 256 * 1024 }
+    }
+}
+
+/// What was kept of a stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// The bytes kept; for spooled output the last 64 KiB.
+    pub bytes: Vec<u8>,
+    /// Bytes that the command wrote.
+    pub total: u64,
+    /// Whether something was left out between.
+    pub cut: bool,
+}
+
+/// How a command ended: the one cause, ours before the operating system's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecEnd {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By a signal that we did not send.
+    Signaled(i32),
+    /// By one of our timers.
+    TimedOut {
+        /// Which.
+        timer: Timer,
+        /// Its value.
+        limit: Duration,
+    },
+    /// By our limit on output.
+    OutputLimit {
+        /// Its value in bytes.
+        limit: u64,
+    },
+    /// By the `stop` token.
+    Stopped,
+}
+
+/// A command's end and output.
+#[derive(Debug, Clone)]
+pub struct ExecReport {
+    /// How it ended.
+    pub end: ExecEnd,
+    /// Exit code the leader left, also where we stopped it; unknown after a signal.
+    pub exit_code: Option<i32>,
+    /// Signal that ended the leader.
+    pub signal: Option<i32>,
+    /// Standard output.
+    pub stdout: Captured,
+    /// Standard error.
+    pub stderr: Captured,
+    /// How long it ran, by the monotonic clock.
+    pub duration: Duration,
+    /// The longest time without output.
+    pub longest_silence: Duration,
+    /// Processes that outlived the leader and were killed.
+    pub leftovers: usize,
+}
+
+impl ExecReport {
+    /// Tells whether the command ended by itself with code 0.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        self.end == ExecEnd::Exited(0)
+    }
+}

@@ -1,0 +1,195 @@
+//! Where things execute. A [`Runtime`] opens [`Environment`]s; an environment runs commands and holds a workspace.
+//!
+//! This layer knows nothing of tasks, harnesses or scripts. It tells *a command failed* (an [`ExecReport`]) apart from
+//! *the environment could not run it* (a [`RuntimeError`]): only the second is infrastructure.
+//! Start with [`local`]; [`fake`] (feature `test-util`) is its fake.
+
+pub mod command;
+#[cfg(any(test, feature = "test-util"))]
+pub mod fake;
+pub mod local;
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+pub use command::{Captured, Chunk, Command, ExecEnd, ExecReport, Limits, Output, Stdin, Stream};
+
+use crate::domain::AttemptId;
+
+/// Why a runtime could not do its part.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuntimeError {
+    /// The runtime itself is not there (daemon not running, program missing).
+    #[error("{message}")]
+    Unavailable {
+        /// What is missing.
+        message: String,
+        /// How to get it.
+        hint: String,
+    },
+    /// The environment is gone: removed, killed or unreachable.
+    #[error("the environment is gone: {0}")]
+    Lost(String),
+    /// The program of a command does not exist in the environment or cannot be executed.
+    #[error("cannot run `{program}`: {reason}")]
+    NotRunnable {
+        /// The program.
+        program: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file operation between host and environment failed.
+    #[error("{action} `{}` failed", .path.display())]
+    File {
+        /// What was tried: `copy`, `create`, ….
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Anything else the operating system refused.
+    #[error("{action} failed")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// What a runtime found out about itself before a run.
+#[derive(Debug, Clone, Default)]
+pub struct RuntimeInfo {
+    /// Its name and version, for the record.
+    pub version: String,
+    /// Digest of the image that environments are made from, where there is one.
+    pub image_digest: Option<String>,
+    /// What a user should know, such as "no isolation".
+    pub notes: Vec<String>,
+}
+
+/// What an environment is opened for.
+#[derive(Debug, Clone)]
+pub struct EnvironmentSpec {
+    /// Whose it is: names and labels carry all of it.
+    pub attempt: AttemptId,
+    /// What for: `agent` or `evaluation`. One attempt may have one of each at a time.
+    pub purpose: &'static str,
+    /// A folder on the host that belongs to this environment alone, for homes, scratch and spooled output.
+    pub scratch: PathBuf,
+    /// Variables that every command gets, besides the runtime's own minimum (`PATH`, `HOME`, `LANG`, `TMPDIR`).
+    pub env: Vec<(String, String)>,
+    /// The image, for runtimes that have images.
+    pub image: Option<String>,
+}
+
+/// What was left of an agent's processes when they were ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Quiescence {
+    /// How many processes had to be killed.
+    pub killed: usize,
+}
+
+/// A place where environments can be opened. Implementations are shared by all cells of a run.
+#[async_trait]
+pub trait Runtime: Send + Sync {
+    /// Returns the name that run files use.
+    fn name(&self) -> &'static str;
+
+    /// Finds out, before any cell, whether environments can be opened; costs nothing and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Unavailable`] with what to do about it.
+    async fn preflight(&self) -> Result<RuntimeInfo, RuntimeError>;
+
+    /// Opens an environment with an empty workspace. Cancel-safe: a dropped future leaves nothing that
+    /// [`Runtime::sweep`] does not find.
+    ///
+    /// # Errors
+    ///
+    /// Any [`RuntimeError`]; nothing is left behind.
+    async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError>;
+
+    /// Removes what hosts that are dead have left behind under `root`, the store's folder for scratch. Idempotent.
+    /// Returns one line for each thing removed.
+    ///
+    /// # Errors
+    ///
+    /// A [`RuntimeError`] if leftovers cannot be listed; what cannot be removed is reported as a line.
+    async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError>;
+}
+
+/// An open environment: a workspace, a private home, and commands.
+#[async_trait]
+pub trait Environment: Send + Sync {
+    /// Returns the absolute path of the workspace inside the environment.
+    fn workspace(&self) -> &Path;
+
+    /// Returns the absolute path of the agent's private home inside the environment.
+    fn home(&self) -> &Path;
+
+    /// Returns where a path of the environment lies on the host, if it does. Lets copies be skipped; nobody may rely
+    /// on it.
+    fn host_path(&self, path: &Path) -> Option<PathBuf>;
+
+    /// Runs a command to its end or to one of its limits and kills its whole process tree in the latter case.
+    ///
+    /// `stop` ends the command like a limit does, with [`ExecEnd::Stopped`]. Output beyond what `output` keeps is
+    /// counted and dropped; a slow consumer never stalls the command. Returns soon after the command's leader is gone,
+    /// whoever still holds its pipes.
+    ///
+    /// # Errors
+    ///
+    /// A [`RuntimeError`] only where the environment could not run the command or lost it; a command that fails is an
+    /// [`ExecReport`]. Dropping the future kills the command's tree.
+    async fn exec(
+        &self,
+        command: &Command,
+        output: Output,
+        stop: &CancellationToken,
+    ) -> Result<ExecReport, RuntimeError>;
+
+    /// Copies the tree below the host folder `from` to `to` (absolute, inside the environment; created when missing).
+    /// Symlinks stay symlinks, modes keep their executable bit.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::File`] with the path that failed, or [`RuntimeError::Lost`].
+    async fn put(&self, from: &Path, to: &Path) -> Result<(), RuntimeError>;
+
+    /// Writes one file inside the environment, with its parent folders.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Environment::put`].
+    async fn put_file(&self, content: &[u8], to: &Path, executable: bool) -> Result<(), RuntimeError>;
+
+    /// Copies the tree below `from` (absolute, inside the environment) to the host folder `to`. Never follows a
+    /// symlink, never writes outside `to`, leaves out devices, sockets and pipes; returns a note for each left out.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Environment::put`].
+    async fn get(&self, from: &Path, to: &Path) -> Result<Vec<String>, RuntimeError>;
+
+    /// Ends every process that commands of this environment have left, and returns only when none is left.
+    ///
+    /// # Errors
+    ///
+    /// A [`RuntimeError`] if some process survives.
+    async fn quiesce(&self) -> Result<Quiescence, RuntimeError>;
+
+    /// Ends everything and removes the environment. Idempotent; called on every path.
+    ///
+    /// # Errors
+    ///
+    /// A [`RuntimeError`] with what is left for [`Runtime::sweep`].
+    async fn close(&self) -> Result<(), RuntimeError>;
+}
