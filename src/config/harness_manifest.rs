@@ -1,7 +1,26 @@
 //! `harness.toml`, checked.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use include_dir::{Dir, include_dir};
+
+use super::content_hash;
+use super::diagnostic::{ConfigError, Diagnostic, Diagnostics};
+use super::document::Node;
+use super::fields::absolute;
+use super::harness_settings;
+use super::orchestrator_manifest::embedded_hash;
+use super::shape::{check, manifest};
+use super::source::{Source, Span, shown_path};
+use super::toml_source;
+
+/// The file that makes a folder a harness.
+pub const MANIFEST: &str = "harness.toml";
+
+/// The harnesses that come with the program.
+static BUILTIN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/harnesses");
 
 /// A checked harness manifest. Templates may hold `{prompt}`, `{model}`, `{session}`, … (see `harness::template`).
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +41,8 @@ pub struct HarnessManifest {
     pub cost_args: Option<Vec<String>>,
     /// Variables (templates).
     pub env: BTreeMap<String, String>,
-    /// The variable that carries the model's key into the process, where it needs one.
+    /// The variable that carries the model's key into the process; `None`: the key keeps the name of the variable that it
+    /// came from.
     pub key_env: Option<String>,
     /// Command that prints a version and costs nothing.
     pub probe: Option<Vec<String>>,
@@ -93,20 +113,37 @@ pub struct JsonLinesSpec {
 /// One rule: on a line where every `when` holds, read these fields.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LineRule {
-    /// Dotted path → value the line must have there.
+    /// Dotted path → value the line must have there; a list means any of its items, a path that ends with ` ~` means a
+    /// text that holds the value.
     pub when: BTreeMap<String, serde_json::Value>,
     /// What the line means.
     pub is: LineMeaning,
-    /// Dotted path of a text: the message, the error, the tool's name, the session id (by `is`).
+    /// Dotted path of a text: the message, the error, the tool's name, the session id (by `is`). Of several paths with
+    /// `|` between them the first that leads to a text counts.
     pub text: Option<String>,
-    /// Dotted path of a boolean that tells whether a tool worked.
+    /// Dotted path of what tells whether a tool worked: a boolean, or a word such as `completed` or `failed`.
     pub ok: Option<String>,
-    /// Dotted paths of token counts by class (`input`, `output`, `cache_read`, `cache_write`, `reasoning`).
+    /// Token counts by class (`input`, `output`, `cache_read`, `cache_write`, `reasoning`): dotted paths, also added and
+    /// subtracted (`usage.input - usage.cached?`).
     pub usage: BTreeMap<String, String>,
+    /// How the numbers of several matched lines go together.
+    pub usage_mode: UsageMode,
     /// Dotted path of a cost in dollars.
     pub cost: Option<String>,
     /// Dotted path of a number of turns.
     pub turns: Option<String>,
+}
+
+/// How token counts and costs of several matched lines go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UsageMode {
+    /// Each line tells the session's numbers so far: the last one counts.
+    #[default]
+    Last,
+    /// Each line tells a part: they are added up.
+    Sum,
+    /// Like `Last`, and where an earlier session was resumed, its numbers are in it too.
+    Cumulative,
 }
 
 /// What a matched line means.
@@ -137,4 +174,158 @@ pub enum LineMeaning {
     TurnLimit,
     /// The harness's own money limit.
     CostLimit,
+    /// The harness's own limit on tokens, or the model's context.
+    TokenLimit,
+    /// The provider: not reachable, for good.
+    Unreachable,
+    /// The provider: no such model.
+    UnknownModel,
+    /// What the user wrote cannot run: no model was called.
+    Misconfigured,
+}
+
+impl HarnessManifest {
+    /// Loads a harness from a folder.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with its manifest, or a folder that cannot be read.
+    pub fn from_dir(dir: &Path) -> Result<Self, ConfigError> {
+        let shown = shown_path(dir);
+        let unreadable =
+            |error: &std::io::Error| Diagnostic::error(format!("cannot read `{shown}`: {error}")).in_file(&shown);
+        let source = Source::read(&dir.join(MANIFEST))?;
+        let root = absolute(dir).canonicalize().map_err(|error| unreadable(&error))?;
+        let hash = content_hash::of_path(&root).map_err(|error| unreadable(&error))?;
+        Self::decode(&source, Some(root), hash)
+    }
+
+    /// Returns the harnesses that come with the program, sorted by name.
+    ///
+    /// # Errors
+    ///
+    /// A mistake in an embedded manifest; the tests of this crate rule it out.
+    pub fn builtins() -> Result<Vec<Self>, ConfigError> {
+        let mut all = Vec::new();
+        for dir in BUILTIN.dirs() {
+            let Some(file) = dir.get_file(dir.path().join(MANIFEST)) else { continue };
+            let shown = format!("harnesses/{}", file.path().display());
+            let source = Source::embedded(&shown, file.contents())?;
+            all.push(Self::decode(&source, None, embedded_hash(dir))?);
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    fn decode(source: &Arc<Source>, dir: Option<PathBuf>, hash: String) -> Result<Self, ConfigError> {
+        let node = toml_source::parse(source).map_err(ConfigError::new)?;
+        let mut out = Diagnostics::default();
+        check::section(&node, &manifest::HARNESS, &Span::new(source, 0..source.text().len()), &mut out);
+        let run = node.get("run");
+        let list = |key: &str| run.filter(|run| run.get(key).is_some()).map(|run| run.texts_of(key));
+        let manifest = Self {
+            name: node.text_of("name").unwrap_or_default(),
+            description: node.text_of("description").unwrap_or_default(),
+            dir,
+            hash,
+            argv: list("argv").unwrap_or_default(),
+            resume_args: list("resume_args"),
+            cost_args: list("cost_args"),
+            env: texts(node.get("env")),
+            key_env: node.text_of("key_env"),
+            probe: node.get("probe").map(|probe| probe.texts_of("argv")),
+            prompt: match run.and_then(|run| run.text_of("prompt")).as_deref() {
+                Some("stdin") => PromptBy::Stdin,
+                Some("file") => PromptBy::File,
+                _ => PromptBy::Argument,
+            },
+            files: texts(node.get("files")),
+            config: node.get("config").map(|table| harness_settings::declared(table, &mut out)).unwrap_or_default(),
+            output: output(node.get("output"), &mut out),
+        };
+        prompt_gets_in(&manifest, run, &mut out);
+        out.finish().map(|_| manifest)
+    }
+}
+
+/// A prompt that the argv template does not name would never reach the agent.
+fn prompt_gets_in(manifest: &HarnessManifest, run: Option<&Node>, out: &mut Diagnostics) {
+    let placeholder = match manifest.prompt {
+        PromptBy::Argument => "{prompt}",
+        PromptBy::File => "{prompt_file}",
+        PromptBy::Stdin => return,
+    };
+    let Some(argv) = run.and_then(|run| run.get("argv")).filter(|argv| !argv.items().is_empty()) else { return };
+    if !manifest.argv.iter().any(|argument| argument.contains(placeholder)) {
+        out.push(
+            Diagnostic::error(format!("the prompt never reaches the harness: `argv` has no `{placeholder}`"))
+                .at(&argv.span, "no place for the prompt")
+                .hint("add it, or set `prompt = \"stdin\"`"),
+        );
+    }
+}
+
+fn texts(table: Option<&Node>) -> BTreeMap<String, String> {
+    let entries = table.map(Node::entries).unwrap_or_default();
+    entries.iter().filter_map(|entry| Some((entry.key.clone(), entry.value.text()?.to_owned()))).collect()
+}
+
+fn output(table: Option<&Node>, out: &mut Diagnostics) -> OutputSpec {
+    let Some(table) = table else { return OutputSpec::Text };
+    let rules = table.entry("rule");
+    if table.text_of("format").as_deref() == Some("json-lines") {
+        let rules = rules.map(|entry| entry.value.items().iter().map(rule).collect()).unwrap_or_default();
+        return OutputSpec::JsonLines(JsonLinesSpec { rules });
+    }
+    if let Some(entry) = rules {
+        out.push(
+            Diagnostic::error("rules read JSON lines, but the output is text")
+                .at(&entry.key_span, "never used")
+                .hint("set `format = \"json-lines\"`"),
+        );
+    }
+    OutputSpec::Text
+}
+
+fn rule(table: &Node) -> LineRule {
+    LineRule {
+        when: table.object_of("when").into_iter().collect(),
+        is: table.text_of("is").and_then(|name| LineMeaning::parse(&name)).unwrap_or_default(),
+        text: table.text_of("text"),
+        ok: table.text_of("ok"),
+        usage: texts(table.get("usage")),
+        usage_mode: match table.text_of("usage_mode").as_deref() {
+            Some("sum") => UsageMode::Sum,
+            Some("cumulative") => UsageMode::Cumulative,
+            _ => UsageMode::Last,
+        },
+        cost: table.text_of("cost"),
+        turns: table.text_of("turns"),
+    }
+}
+
+impl LineMeaning {
+    /// Finds a meaning by the name that manifests use.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "data" => Self::Data,
+            "message" => Self::Message,
+            "tool" => Self::Tool,
+            "session_id" => Self::SessionId,
+            "completed" => Self::Completed,
+            "failed" => Self::Failed,
+            "refused" => Self::Refused,
+            "auth_failed" => Self::AuthFailed,
+            "rate_limited" => Self::RateLimited,
+            "overloaded" => Self::Overloaded,
+            "turn_limit" => Self::TurnLimit,
+            "cost_limit" => Self::CostLimit,
+            "token_limit" => Self::TokenLimit,
+            "unreachable" => Self::Unreachable,
+            "unknown_model" => Self::UnknownModel,
+            "misconfigured" => Self::Misconfigured,
+            _ => return None,
+        })
+    }
 }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use super::cell_key::KeyCache;
+
+use super::cell_key;
 use crate::domain::cell::Cell;
 use crate::domain::{CellKey, Micros, Model, Params, RunName, Task};
 
@@ -84,6 +87,8 @@ pub struct RunPlan {
     pub repeats: u32,
     /// The cap; `Some(0)` is a real cap.
     pub budget: Option<Micros>,
+    /// Whether a capped run may use models whose price nobody knows.
+    pub allow_unpriced: bool,
     /// Cells at a time.
     pub parallel_runs: usize,
     /// `local`, `docker`, or what an embedder registered.
@@ -104,12 +109,24 @@ pub struct RunPlan {
     pub cells: Vec<Cell>,
     /// The run file as it was written (names of variables, never values of keys), for the store.
     pub config_json: serde_json::Value,
+    /// Digests behind [`RunPlan::cell_key`], each computed once; `Default::default()` for a plan made by hand.
+    pub keys: KeyCache,
 }
 
 impl RunPlan {
     /// Returns the key of a cell: equal keys mean equal work.
+    ///
+    /// It covers the task's content (with the files of its seed and hidden tests), the orchestrator's files and
+    /// parameters, the harness's manifest, version, settings and image, and the models. It does not cover names of
+    /// runs, places of files, ports, budgets and limits. Files are read on the first call for each task and harness.
     #[must_use]
-    pub fn cell_key(&self, _cell: &Cell) -> CellKey {
-        unimplemented!("config helper")
+    pub fn cell_key(&self, cell: &Cell) -> CellKey {
+        cell_key::of(self, cell)
+    }
+
+    /// Returns the review model of a cell, where it has one.
+    #[must_use]
+    pub fn review_model(&self, cell: &Cell) -> Option<&Model> {
+        cell.review_model.and_then(|index| self.models.get(index))
     }
 }

@@ -1,0 +1,16 @@
+local t = require("@std/test")
+
+t.test("holds one session with the task's prompt and nothing else", function()
+    local run = t.run({ prompt = "Fix it", sessions = { { text = "done", cost = 0.25, duration = 60 } } })
+    t.equal(#run.sessions, 1)
+    t.equal(run.sessions[1].prompt, "Fix it")
+    t.equal(run.sessions[1].timeout, nil)
+    t.equal(run.note, "completed")
+    t.equal({ run.spent, run.elapsed, run.checks }, { 0.25, 60, 0 })
+end)
+
+t.test("tells why the session failed", function()
+    local run = t.run({ sessions = { { ok = false, reason = "gave up" } } })
+    t.ok(run.ok)
+    t.equal(run.note, "gave up")
+end)

@@ -1,0 +1,23 @@
+local t = require("@std/test")
+
+t.test("gives the plan to the session that carries it out", function()
+    local run = t.run({ prompt = "Add a cache.", sessions = { { text = "1. Write cache.py" }, { text = "done" } } })
+    t.ok(run.ok, run.error)
+    t.equal({ run.sessions[1].phase, run.sessions[2].phase }, { "plan", "code" })
+    t.contains(run.sessions[2].prompt, "1. Write cache.py")
+    t.contains(run.sessions[2].prompt, "Add a cache.")
+    t.equal(run.files[".refrain/PLAN.md"], "1. Write cache.py")
+    t.equal(run.sessions[2].continue, nil)
+end)
+
+t.test("carries on in the same conversation where asked to", function()
+    local run = t.run({ params = { continue_session = true }, sessions = { "plan", "done" } })
+    t.equal(run.sessions[2].continue, 1)
+end)
+
+t.test("without a plan the task is still tried", function()
+    local run = t.run({ prompt = "Add a cache.", sessions = { { ok = false, reason = "crashed" }, { text = "done" } } })
+    t.equal(run.sessions[2].prompt, "Add a cache.")
+    t.equal(run.value.planned, false)
+    t.contains(run.logs[1].text, "crashed")
+end)

@@ -1,0 +1,130 @@
+//! The run file.
+
+use super::{Kind, Section, optional, required};
+
+/// `runs/*.yaml`.
+pub(crate) const RUN: Section = Section {
+    name: "run file",
+    fields: &[
+        optional("version", Kind::Whole { min: 1, max: 1 }, "Version of this format."),
+        required("name", Kind::Name, "Name of the run; results are kept under it."),
+        optional("description", Kind::Text, "For people."),
+        required("harnesses", Kind::List { of: &Kind::Section(&HARNESS), empty: false }, "The coding agents to run."),
+        required("models", Kind::List { of: &Kind::Section(&MODEL), empty: false }, "The models to run them with."),
+        optional(
+            "orchestrators",
+            Kind::List { of: &Kind::Either(&Kind::Line, &Kind::Section(&ORCHESTRATOR)), empty: false },
+            "The scripts that drive the sessions; `one-shot`, the default, stands for `phases` where a task has phases.",
+        ),
+        required(
+            "tasks",
+            Kind::Either(&Kind::Line, &Kind::List { of: &Kind::Line, empty: false }),
+            "Ids of tasks, or `*` for the whole library.",
+        ),
+        optional(
+            "task_library_path",
+            Kind::Path,
+            "Folder of the task library; by default `tasks` beside the run files' folder.",
+        ),
+        optional("repeats", Kind::Whole { min: 1, max: 10_000 }, "How often each coordinate is run (5)."),
+        optional("budget_usd", Kind::Money, "The most the run may cost; 0 is a real cap, left out is none."),
+        optional("allow_unpriced", Kind::Bool, "Whether a capped run may use models without a price (false)."),
+        optional("parallel_runs", Kind::Whole { min: 1, max: 1024 }, "How many cells run at a time (1)."),
+        optional("docker_image", Kind::Line, "Image of the environments."),
+        optional("runtime", Kind::Name, "Where cells run: `docker` (default), `local`."),
+        optional("limits", Kind::Section(&LIMITS), "Limits of attempts and sessions."),
+        optional("network", Kind::Choice(NETWORKS), "Network of the environments (`bridge`)."),
+        optional("retry", Kind::Section(&RETRY), "How infrastructure faults are retried."),
+        optional("max_runtime_seconds", Kind::Duration, "Bound of every attempt, over the tasks' own."),
+        optional("gateway_host", Kind::Line, "Address the gateway listens on."),
+        optional("gateway_port", Kind::Whole { min: 0, max: 65_535 }, "Port the gateway listens on (8877)."),
+        optional("gateway_db", Kind::Path, "Database of the gateway's traffic."),
+        optional("results_db", Kind::Path, "The results database (`refrain.db`)."),
+        optional("workdir", Kind::Path, "Folder for everything else a run leaves (`.refrain`)."),
+    ],
+};
+
+/// Networks of environments.
+pub(crate) const NETWORKS: &[&str] = &["none", "bridge", "gateway-only"];
+
+/// `harnesses[]`.
+pub(crate) const HARNESS: Section = Section {
+    name: "harness",
+    fields: &[
+        required("name", Kind::Name, "Name of the harness in this run."),
+        optional(
+            "adapter",
+            Kind::Line,
+            "A built-in harness, or the path of a folder with a `harness.toml` (its name).",
+        ),
+        optional("version", Kind::Line, "Version of the agent."),
+        optional("docker_image", Kind::Line, "Image of its cells, over the run's."),
+        optional(
+            "observability_tier",
+            Kind::Choice(&["full", "partial", "minimal"]),
+            "How much of it can be observed (`full`).",
+        ),
+        optional("config", Kind::Map(&Kind::Any), "Settings that its manifest declares."),
+    ],
+};
+
+/// `models[]`.
+pub(crate) const MODEL: Section = Section {
+    name: "model",
+    fields: &[
+        required("name", Kind::Line, "The provider's id of the model."),
+        optional("provider", Kind::Line, "The provider."),
+        optional("api_key_env", Kind::Variable, "Name of the environment variable that holds the key; never the key."),
+        optional(
+            "role",
+            Kind::Choice(&["implementation", "review"]),
+            "What it is for in tasks with phases (`implementation`).",
+        ),
+        optional("cost_mode", Kind::Choice(&["platform", "subscription"]), "Who pays (`platform`: by token)."),
+        optional("auth_mode", Kind::Choice(&["api_key", "subscription"]), "How the harness authenticates (`api_key`)."),
+        optional("credentials_path", Kind::Path, "Where a subscription's credential files are."),
+        optional("config", Kind::Map(&Kind::Any), "Free settings for the harness's templates."),
+    ],
+};
+
+/// `orchestrators[]` in its long form.
+pub(crate) const ORCHESTRATOR: Section = Section {
+    name: "orchestrator",
+    fields: &[
+        optional("slug", Kind::Line, "A built-in orchestrator, or one on the search path."),
+        optional("dir", Kind::Path, "Or: the folder of one, relative to this file."),
+        optional("as", Kind::Name, "Label in cell ids (the slug)."),
+        optional("params", Kind::Map(&Kind::Any), "Parameters that its manifest declares."),
+    ],
+};
+
+/// `limits`.
+pub(crate) const LIMITS: Section = Section {
+    name: "limits",
+    fields: &[
+        optional("cell_cost", Kind::Money, "Most dollars for a cell."),
+        optional("session_cost", Kind::Money, "Most dollars for a session."),
+        optional("sessions", Kind::Whole { min: 1, max: 10_000 }, "Most sessions of an attempt (100)."),
+        optional("idle_timeout", Kind::Duration, "No output and no CPU for this long ends a session (30m)."),
+        optional("setup_timeout", Kind::Duration, "Bound of setup scripts (10m)."),
+        optional("evaluation_timeout", Kind::Duration, "Bound of test commands (10m)."),
+        optional(
+            "output_bytes",
+            Kind::Whole { min: 1024, max: 1 << 40 },
+            "Most bytes of output of a session (64 MiB).",
+        ),
+    ],
+};
+
+/// `retry`.
+pub(crate) const RETRY: Section = Section {
+    name: "retry",
+    fields: &[
+        optional(
+            "infrastructure",
+            Kind::Whole { min: 0, max: 100 },
+            "Further attempts after an infrastructure fault (3).",
+        ),
+        optional("on_timeout", Kind::Bool, "Whether timeouts are retried too (false)."),
+    ],
+};
