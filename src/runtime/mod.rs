@@ -6,6 +6,8 @@
 
 pub mod command;
 #[cfg(any(test, feature = "test-util"))]
+pub mod conformance;
+#[cfg(any(test, feature = "test-util"))]
 pub mod fake;
 pub mod local;
 
@@ -193,3 +195,6 @@ pub trait Environment: Send + Sync {
     /// A [`RuntimeError`] with what is left for [`Runtime::sweep`].
     async fn close(&self) -> Result<(), RuntimeError>;
 }
+
+#[cfg(test)]
+mod tests;
