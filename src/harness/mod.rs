@@ -4,6 +4,16 @@
 //! [`Harness`] turns a session request into a [`Command`] and the lines that come back into [`AgentEvent`]s and one
 //! [`Reading`]; `session::run` does the rest (spooling, limits, the one cause of the end).
 //! Adapters never decide blame by themselves: they say what they saw.
+//! Start with [`declarative`]; [`scripted`] is the agent that plays a file, for demos and tests.
+
+pub mod declarative;
+mod ending;
+pub mod json_lines;
+pub mod lines;
+pub mod scripted;
+pub mod session;
+pub mod template;
+pub mod text;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,6 +75,8 @@ pub enum AgentEvent {
         /// How long it asked to wait.
         retry_after: Option<Duration>,
     },
+    /// A terminal record: the harness has said how its turn went and should end now.
+    Finished,
 }
 
 /// What a whole session's output says, at its end.
@@ -86,6 +98,8 @@ pub struct Reading {
     pub tool_calls: Option<u64>,
     /// The harness's own session id.
     pub harness_session: Option<String>,
+    /// Whether `usage` and `cost` also count the earlier sessions that this one resumed.
+    pub cumulative: bool,
     /// What a reader should know: a cut last line, conflicting results.
     pub warnings: Vec<String>,
 }

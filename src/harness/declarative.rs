@@ -1,0 +1,251 @@
+//! A harness that is nothing but its manifest.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::json_lines::JsonLinesReader;
+use super::template::{Names, Template, Values};
+use super::text::TextReader;
+use super::{Harness, HarnessError, OutputReader, Prepared, SessionRequest};
+use crate::config::harness_manifest::{ConfigKind, HarnessManifest, OutputSpec, PromptBy};
+use crate::config::plan::HarnessEntry;
+use crate::runtime::{Command, Stdin};
+
+/// The file that holds the prompt, in the session's folder.
+const PROMPT_FILE: &str = "prompt.md";
+
+/// A harness read from a `harness.toml`.
+#[derive(Debug, Clone)]
+pub struct DeclarativeHarness {
+    name: String,
+    manifest: Arc<HarnessManifest>,
+    config: serde_json::Map<String, serde_json::Value>,
+    refrain: PathBuf,
+    argv: Vec<Argument>,
+    resume_args: Vec<Argument>,
+    cost_args: Vec<Argument>,
+    env: Vec<(String, Template)>,
+    files: Vec<(Template, Template)>,
+    probe: Option<Vec<String>>,
+}
+
+/// One item of an argument list.
+#[derive(Debug, Clone)]
+enum Argument {
+    One(Template),
+    /// Templates of a setting that is a list.
+    Many(Vec<Template>),
+    Resume,
+    Cost,
+}
+
+impl DeclarativeHarness {
+    /// Makes a harness from what a run declares. `refrain` is the path of this program, for harnesses that call it.
+    ///
+    /// # Errors
+    ///
+    /// [`HarnessError::Template`] for an unknown placeholder, or one in a place where it has no value.
+    pub fn new(entry: &HarnessEntry, refrain: &Path) -> Result<Self, HarnessError> {
+        let manifest = Arc::clone(&entry.manifest);
+        let loader = Loader { entry, names: entry.manifest.config.keys().map(String::as_str).collect() };
+        let failed = |message: String| HarnessError::Template { harness: entry.name.clone(), message };
+        let mut harness = Self {
+            argv: loader.arguments(&manifest.argv).map_err(failed)?,
+            resume_args: loader.arguments(manifest.resume_args.as_deref().unwrap_or_default()).map_err(failed)?,
+            cost_args: loader.arguments(manifest.cost_args.as_deref().unwrap_or_default()).map_err(failed)?,
+            env: loader.env().map_err(failed)?,
+            files: loader.files().map_err(failed)?,
+            probe: None,
+            name: entry.name.clone(),
+            config: entry.config.clone(),
+            refrain: refrain.to_owned(),
+            manifest,
+        };
+        harness.check().map_err(failed)?;
+        harness.probe = harness.fill_probe(&loader).map_err(failed)?;
+        Ok(harness)
+    }
+
+    /// Checks what no single template shows.
+    fn check(&self) -> Result<(), String> {
+        let has = |wanted: fn(&Argument) -> bool| self.argv.iter().any(wanted);
+        if self.manifest.resume_args.is_some() && !has(|argument| matches!(argument, Argument::Resume)) {
+            return Err("`resume_args` is given, but `argv` has no `{resume_args}`".to_owned());
+        }
+        if self.manifest.cost_args.is_some() && !has(|argument| matches!(argument, Argument::Cost)) {
+            return Err("`cost_args` is given, but `argv` has no `{cost_args}`".to_owned());
+        }
+        let mut inner = self.resume_args.iter().chain(&self.cost_args);
+        if inner.any(|argument| matches!(argument, Argument::Resume | Argument::Cost)) {
+            return Err("`resume_args` and `cost_args` cannot hold each other".to_owned());
+        }
+        Ok(())
+    }
+
+    fn fill_probe(&self, loader: &Loader<'_>) -> Result<Option<Vec<String>>, String> {
+        let Some(probe) = &self.manifest.probe else { return Ok(None) };
+        let values = self.values(None, "");
+        let argv: Vec<String> = self.fill(&loader.arguments(probe)?, &values)?;
+        Ok(Some(argv))
+    }
+
+    fn values<'a>(&'a self, request: Option<&'a SessionRequest>, prompt_file: &'a str) -> Values<'a> {
+        Values { request, prompt_file, config: &self.config, refrain: &self.refrain, dir: self.manifest.dir.as_deref() }
+    }
+
+    fn fill(&self, arguments: &[Argument], values: &Values<'_>) -> Result<Vec<String>, String> {
+        let mut argv = Vec::new();
+        for argument in arguments {
+            match argument {
+                Argument::One(template) => argv.extend(template.fill(values)?),
+                Argument::Many(templates) => {
+                    for template in templates {
+                        argv.extend(template.fill(values)?);
+                    }
+                }
+                Argument::Resume if values.request.is_some_and(|request| request.resume.is_some()) => {
+                    argv.extend(self.fill(&self.resume_args, values)?);
+                }
+                Argument::Cost if values.request.is_some_and(|request| request.max_cost.is_some()) => {
+                    argv.extend(self.fill(&self.cost_args, values)?);
+                }
+                Argument::Resume | Argument::Cost => {}
+            }
+        }
+        Ok(argv)
+    }
+
+    /// Tells whether a session needs the file with the prompt, or at least the folder it is in.
+    fn needs_session_dir(&self) -> bool {
+        let names = |template: &Template| template.uses("prompt_file") || template.uses("session_dir");
+        let lists = [&self.argv, &self.resume_args, &self.cost_args];
+        let in_argv = lists.into_iter().flatten().any(|argument| match argument {
+            Argument::One(template) => names(template),
+            Argument::Many(templates) => templates.iter().any(names),
+            Argument::Resume | Argument::Cost => false,
+        });
+        let in_files = self.files.iter().any(|(path, content)| names(path) || names(content));
+        in_argv || in_files || self.env.iter().any(|(_, template)| names(template))
+    }
+
+    fn prepare_with(&self, request: &SessionRequest) -> Result<Prepared, String> {
+        let prompt_file = request.session_dir.join(PROMPT_FILE);
+        let shown = prompt_file.to_string_lossy();
+        let values = self.values(Some(request), &shown);
+        let mut command = Command::new(self.fill(&self.argv, &values)?);
+        command.cwd = Some(request.workspace.clone());
+        for (name, template) in &self.env {
+            command.env.extend(template.fill(&values)?.map(|value| (name.clone(), value)));
+        }
+        let key_env = self.manifest.key_env.as_ref().or(request.model.api_key_env.as_ref());
+        if let (Some(name), Some(key)) = (key_env, &request.api_key) {
+            command.env.push((name.clone(), key.clone()));
+        }
+        if self.manifest.prompt == PromptBy::Stdin {
+            command.stdin = Stdin::Bytes(request.prompt.clone().into_bytes());
+        }
+        let mut files = Vec::new();
+        for (path, content) in &self.files {
+            if let (Some(path), Some(content)) = (path.fill(&values)?, content.fill(&values)?) {
+                if !Path::new(&path).is_absolute() {
+                    return Err(format!("the file `{path}` needs an absolute path; begin it with `{{home}}/`"));
+                }
+                files.push((PathBuf::from(path), content.into_bytes()));
+            }
+        }
+        if self.needs_session_dir() {
+            files.push((prompt_file.clone(), request.prompt.clone().into_bytes()));
+        }
+        Ok(Prepared { command, files })
+    }
+}
+
+impl Harness for DeclarativeHarness {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn probe(&self) -> Option<Command> {
+        self.probe.clone().map(Command::new)
+    }
+
+    fn can_resume(&self) -> bool {
+        self.manifest.resume_args.is_some()
+    }
+
+    fn prepare(&self, request: &SessionRequest) -> Result<Prepared, HarnessError> {
+        if request.resume.is_some() && !self.can_resume() {
+            let what = "resume an earlier session: its manifest has no `resume_args`".to_owned();
+            return Err(HarnessError::Unsupported { harness: self.name.clone(), what });
+        }
+        self.prepare_with(request).map_err(|message| HarnessError::Template { harness: self.name.clone(), message })
+    }
+
+    fn reader(&self) -> Box<dyn OutputReader> {
+        match &self.manifest.output {
+            OutputSpec::Text => Box::new(TextReader::default()),
+            OutputSpec::JsonLines(spec) => Box::new(JsonLinesReader::new(spec)),
+        }
+    }
+}
+
+/// Turns a manifest's texts into templates.
+struct Loader<'a> {
+    entry: &'a HarnessEntry,
+    names: Vec<&'a str>,
+}
+
+impl Loader<'_> {
+    fn template(&self, text: &str) -> Result<Template, String> {
+        let template = Template::parse(text, Names { config: &self.names })?;
+        let lists = self.names.iter().filter(|name| self.is_list(name)).map(|name| format!("config.{name}"));
+        let list = ["resume_args".to_owned(), "cost_args".to_owned()].into_iter().chain(lists);
+        match list.into_iter().find(|name| template.uses(name)) {
+            Some(name) => {
+                Err(format!("`{{{name}}}` is a list: it must be an argument of its own, not a part of `{text}`"))
+            }
+            None => Ok(template),
+        }
+    }
+
+    fn is_list(&self, setting: &str) -> bool {
+        self.entry.manifest.config.get(setting).is_some_and(|field| field.kind == ConfigKind::TextList)
+    }
+
+    fn arguments(&self, texts: &[String]) -> Result<Vec<Argument>, String> {
+        texts.iter().map(|text| self.argument(text)).collect()
+    }
+
+    fn argument(&self, text: &str) -> Result<Argument, String> {
+        let template = Template::parse(text, Names { config: &self.names })?;
+        match template.alone() {
+            Some("resume_args") => Ok(Argument::Resume),
+            Some("cost_args") => Ok(Argument::Cost),
+            Some(name) => match name.strip_prefix("config.").filter(|setting| self.is_list(setting)) {
+                Some(setting) => self.setting(setting).map(Argument::Many),
+                None => Ok(Argument::One(template)),
+            },
+            None => self.template(text).map(Argument::One),
+        }
+    }
+
+    /// Reads the items of a list setting as templates: whoever writes the run file writes them.
+    fn setting(&self, name: &str) -> Result<Vec<Template>, String> {
+        let items = self.entry.config.get(name).and_then(serde_json::Value::as_array);
+        let texts = items.into_iter().flatten().filter_map(serde_json::Value::as_str);
+        texts.map(|text| self.template(text).map_err(|message| format!("`config.{name}`: {message}"))).collect()
+    }
+
+    fn env(&self) -> Result<Vec<(String, Template)>, String> {
+        let env = &self.entry.manifest.env;
+        env.iter().map(|(name, text)| Ok((name.clone(), self.template(text)?))).collect()
+    }
+
+    fn files(&self) -> Result<Vec<(Template, Template)>, String> {
+        let files = &self.entry.manifest.files;
+        files.iter().map(|(path, content)| Ok((self.template(path)?, self.template(content)?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
