@@ -1,11 +1,24 @@
 //! What judges a final workspace. Hidden tests are laid over a copy of the tree after the agent's processes are gone,
 //! the test command runs outside the agent's reach, and its machine-readable results must agree with its exit code.
+//!
+//! What cannot be believed is [`EvaluationError::Undecided`], never a guess. Start with [`TestSuiteEvaluator`]; the
+//! decision itself is the pure function [`classify::classify`].
+
+pub mod classify;
+pub mod formats;
+mod matching;
+pub mod overlay;
+pub mod patch;
+mod reading;
+pub mod suite;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
+
+pub use suite::TestSuiteEvaluator;
 
 use crate::domain::{AttemptId, Task, Verdict};
 use crate::runtime::{Environment, Runtime};
@@ -26,8 +39,15 @@ pub enum EvaluationError {
         output: String,
     },
     /// The test command did not end in time.
-    #[error("the test command did not end within {0:?}")]
-    Timeout(Duration),
+    #[error("the test command did not end within {limit:?}{partial}")]
+    Timeout {
+        /// The limit.
+        limit: Duration,
+        /// What had been seen by then (`; until then 2 of 5 tests passed and 3 did not run`), or nothing.
+        partial: String,
+        /// The end of the output.
+        output: String,
+    },
     /// Cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -55,6 +75,9 @@ pub struct EvaluationInput<'a> {
     pub attempt: &'a AttemptId,
     /// A copy of the final tree on the host, which nobody else touches; the evaluator may change it.
     pub tree: &'a Path,
+    /// The tree that the agent started from, on the host, where there is one. Without it a test patch that changes a file
+    /// has only the agent's version to start from, and files that steer the tests (`conftest.py`) cannot be put back.
+    pub base: Option<&'a Path>,
     /// A scratch folder on the host, for this evaluation alone.
     pub scratch: &'a Path,
     /// Whether the final tree differs from the baseline.
