@@ -1,0 +1,3 @@
+-- expect: error `collectgarbage` does not exist
+-- attack: the collector is out of reach
+return collectgarbage("stop")

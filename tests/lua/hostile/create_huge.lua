@@ -1,0 +1,3 @@
+-- expect: error
+-- attack: a table of two thousand million slots
+return table.create(2 ^ 31, 0)

@@ -1,0 +1,3 @@
+-- expect: error `setfenv` does not exist
+-- attack: nor replaced
+return setfenv(print, {})

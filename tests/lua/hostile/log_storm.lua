@@ -1,0 +1,3 @@
+-- expect: stopped
+-- attack: log lines without end
+while true do log.info(string.rep("x", 1000)) end

@@ -1,0 +1,3 @@
+-- expect: stopped
+-- attack: the plainest endless loop
+while true do end

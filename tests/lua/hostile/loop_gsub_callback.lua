@@ -1,0 +1,3 @@
+-- expect: stopped
+-- attack: a loop inside a gsub callback
+string.gsub("x", ".", function() while true do end end)

@@ -1,0 +1,3 @@
+-- expect: error got NaN
+-- attack: NaN as an option
+session("x", { timeout = 0 / 0 })

@@ -1,0 +1,3 @@
+-- expect: error
+-- attack: metatables of the host are locked
+setmetatable(task, {})

@@ -1,0 +1,3 @@
+-- expect: error readonly
+-- attack: nor its metatable
+getmetatable("").__index = function() return "poisoned" end

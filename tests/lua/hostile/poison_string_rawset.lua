@@ -1,0 +1,3 @@
+-- expect: error readonly
+-- attack: nor with rawset
+rawset(string, "upper", print)

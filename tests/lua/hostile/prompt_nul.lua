@@ -1,0 +1,3 @@
+-- expect: error a NUL at byte 2
+-- attack: a prompt with NUL
+session("a\0b")

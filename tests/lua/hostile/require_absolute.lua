@@ -1,0 +1,3 @@
+-- expect: error must start with
+-- attack: require of an absolute path
+require("/etc/passwd")

@@ -1,0 +1,3 @@
+-- expect: error `.` or `..`
+-- attack: require of a file outside
+require("./../../etc/passwd")

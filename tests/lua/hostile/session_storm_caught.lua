@@ -1,0 +1,3 @@
+-- expect: stopped
+-- attack: refused sessions without end, caught
+while true do pcall(session, "x") end

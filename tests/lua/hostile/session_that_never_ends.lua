@@ -1,0 +1,3 @@
+-- expect: stopped
+-- attack: the script waits when the deadline comes
+require("@std/clock").sleep(3600)

@@ -1,0 +1,3 @@
+-- expect: error leads out
+-- attack: a path that leads out of the workspace
+require("@std/workspace").write("../../x", "x")
