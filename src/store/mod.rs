@@ -1,1 +1,134 @@
-//! store.
+//! The store: one SQLite file for everything a project's runs decide, spend and say, and the folders beside it.
+//!
+//! A [`Store`] is a cheap handle on two threads: one owns the only writing connection and commits in groups, one reads
+//! on a connection of its own, so that reading never waits for writing. Several processes may share a file.
+//! The store keeps facts; it decides nothing about retries, budgets or scores.
+//!
+//! Invariants:
+//! - an attempt's row is committed before anything of it starts, and a cell has at most one attempt under way;
+//! - an answer to a write means that it is synced to the disk;
+//! - a result is never lost: [`record_file::write_record`] comes before [`Store::finish_attempt`], and
+//!   [`Store::recover`] imports what a crash left between them;
+//! - what nobody measured is NULL; money is integer micro-dollars; nothing is replaced as a whole row.
+//!
+//! Start with [`Store::open`]; `docs/reference/store.md` describes the tables.
+
+mod attempts;
+pub mod blob;
+mod check;
+mod connection;
+mod error;
+mod events;
+mod journal;
+pub mod layout;
+mod ledger;
+mod owner;
+pub mod record_file;
+mod recovery;
+mod results;
+mod row;
+mod rows;
+mod runs;
+mod schema;
+mod sessions;
+mod tail;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+pub use attempts::{AttemptRow, AttemptStart, Orphan};
+pub use check::CheckReport;
+pub use connection::BUSY_TIMEOUT;
+pub use error::{Cause, StoreError};
+pub use journal::JournalEntry;
+pub use layout::Layout;
+pub use ledger::{Admission, LedgerEntry, LedgerKind, LedgerTotals, Reservation};
+pub use owner::Owner;
+pub use recovery::Recovered;
+pub use results::ResultExtra;
+pub use rows::{PhaseRow, ResultFilter, ResultRow, ResultTexts};
+pub use runs::{CellState, DecidedCell, RunHandle, RunMeta, RunRow};
+pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
+pub use tail::MAX_TEXT;
+pub use worker::Ticket;
+
+use error::Fault;
+use worker::{Mode, Worker};
+
+/// A handle on an open database. Clones share its threads; the last one to go waits for what was sent.
+#[derive(Debug, Clone)]
+pub struct Store(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    // The writer goes first, so that the reader's connection closes last and leaves no log behind.
+    writer: Option<Worker>,
+    reader: Worker,
+}
+
+impl Store {
+    /// Opens a database for reading and writing; creates it where there is none, migrates it where it is older.
+    ///
+    /// Looks at an existing file through a read-only handle first and leaves it as it is if it is not ours, damaged,
+    /// incomplete or newer. Blocks, for [`BUSY_TIMEOUT`] at most where another process holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// Any [`StoreError`] about a file; its hints say what to do.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let writing = connection::open_writer(path)?;
+        let reading = connection::open_reader(path)?;
+        Ok(Self(Arc::new(Inner {
+            path: path.to_path_buf(),
+            writer: Some(Worker::start(writing, path, Mode::Write)?),
+            reader: Worker::start(reading, path, Mode::Read)?,
+        })))
+    }
+
+    /// Opens an existing database for reading; never creates or migrates. Writes fail with [`StoreError::ReadOnly`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Missing`], [`StoreError::Older`], and those of [`Store::open`].
+    pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
+        let reading = connection::open_reader(path)?;
+        let reader = Worker::start(reading, path, Mode::Read)?;
+        Ok(Self(Arc::new(Inner { path: path.to_path_buf(), writer: None, reader })))
+    }
+
+    /// Returns the path of the database.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Waits until everything that was sent before is committed.
+    pub fn flush(&self) -> Ticket<()> {
+        self.write(|_| Ok(()))
+    }
+
+    /// Sends an operation to the writer. It may run twice (after a rollback), so it must not consume what it holds.
+    fn write<T, F>(&self, work: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Result<T, Fault> + Send + 'static,
+    {
+        match &self.0.writer {
+            Some(writer) => writer.send(work),
+            None => worker::refused(StoreError::ReadOnly { path: self.0.path.clone() }),
+        }
+    }
+
+    /// Sends a question to the reader, which answers it on one snapshot.
+    fn read<T, F>(&self, work: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Result<T, Fault> + Send + 'static,
+    {
+        self.0.reader.send(work)
+    }
+}

@@ -1,0 +1,339 @@
+//! Money: signed entries that are only ever added, and sums over them.
+//!
+//! Reserve → run → settle. A session's cost is booked by [`Store::add_session`] in the transaction that stores the
+//! session, and lowers what the attempt still holds in reserve; what is left is released by [`Store::finish_attempt`].
+//! So at every commit *spent + reserved* is what a run may have cost at most, as far as costs are known.
+
+use jiff::Timestamp;
+use rusqlite::{Connection, named_params, params};
+
+use super::Store;
+use super::error::Fault;
+use super::row::{Columns, money, time};
+use super::worker::Ticket;
+use crate::domain::{AttemptId, Micros, RunName};
+
+/// What an entry does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LedgerKind {
+    /// Money is promised; amounts are positive.
+    Reserve,
+    /// A promise is taken back; amounts are negative.
+    Release,
+    /// Money is gone.
+    Spend,
+}
+
+impl LedgerKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Reserve, Self::Release, Self::Spend];
+
+    /// Returns the name used in SQL.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserve => "reserve",
+            Self::Release => "release",
+            Self::Spend => "spend",
+        }
+    }
+
+    /// Finds a kind by its name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// One entry. Attempt, kind and reference together make it unique: booking it again changes nothing, except that an
+/// amount that was unknown may become known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerEntry {
+    /// Whose money.
+    pub attempt: AttemptId,
+    /// What it does.
+    pub kind: LedgerKind,
+    /// What it is for: `cell`, `s3` (a session), `judge`, ….
+    pub reference: String,
+    /// The money, whoever pays. Only a spend's may be unknown.
+    pub amount: Option<Micros>,
+    /// The part that counts against the budget: all of it, or zero where the cell is exempt.
+    pub billable: Option<Micros>,
+    /// When.
+    pub at: Timestamp,
+    /// For people.
+    pub note: Option<String>,
+}
+
+/// The sums of a run's ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LedgerTotals {
+    /// Spent and counted against the budget; a lower bound where `unknown` > 0.
+    pub billable_spent: Micros,
+    /// Promised to attempts that are under way, or that a crash left unsettled.
+    pub reserved: Micros,
+    /// Spent by anyone, the exempt included; a lower bound where `unknown` > 0.
+    pub total: Micros,
+    /// Spends whose amount nobody knows.
+    pub unknown: usize,
+}
+
+/// A request for money.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// For which attempt.
+    pub attempt: AttemptId,
+    /// What the cell is expected to cost.
+    pub estimate: Micros,
+    /// The run's cap; `Some(0)` is a real cap.
+    pub cap: Option<Micros>,
+    /// Whether the cell does not count against the budget.
+    pub exempt: bool,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Whether a cell may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It may; what was asked for is reserved.
+    Admitted,
+    /// It may not; nothing was reserved.
+    Refused {
+        /// What is left of the cap; negative where it is overspent.
+        remaining: Micros,
+        /// What was asked for.
+        estimate: Micros,
+    },
+}
+
+/// Prints why a cell is skipped.
+impl std::fmt::Display for Admission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Admitted => f.write_str("admitted"),
+            Self::Refused { remaining, estimate } => {
+                write!(f, "Budget cap reached ({remaining} remaining < {estimate} estimated)")
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Reserves money for an attempt if the cap leaves it: the sum is read and the entry written under one lock, across
+    /// all processes. Asking again for the same attempt answers `Admitted` without reserving twice.
+    ///
+    /// Refused iff the cell is not exempt and nothing, or less than the estimate, remains.
+    pub fn reserve(&self, request: &Reservation) -> Ticket<Admission> {
+        let request = request.clone();
+        self.write(move |tx| reserve(tx, &request))
+    }
+
+    /// Gives back what an attempt still holds in reserve: for orphans whose spending has been found out.
+    pub fn release(&self, attempt: &AttemptId, at: Timestamp) -> Ticket<()> {
+        let attempt = attempt.clone();
+        self.write(move |tx| release_rest(tx, &attempt, "released", at))
+    }
+
+    /// Books an entry.
+    pub fn ledger_append(&self, entry: &LedgerEntry) -> Ticket<()> {
+        let entry = entry.clone();
+        self.write(move |tx| append(tx, &entry).map(|_| ()))
+    }
+
+    /// Lets `decide` look at the sums and books what it returns, under one lock across all processes. Answers with the
+    /// entries. `decide` must be pure: after a rollback it is asked again.
+    pub fn transact_ledger<F>(&self, run: &RunName, mut decide: F) -> Ticket<Vec<LedgerEntry>>
+    where
+        F: FnMut(LedgerTotals) -> Vec<LedgerEntry> + Send + 'static,
+    {
+        let run = run.clone();
+        self.write(move |tx| {
+            let entries = decide(totals(tx, &run)?);
+            for entry in &entries {
+                append(tx, entry)?;
+            }
+            Ok(entries)
+        })
+    }
+
+    /// Returns the sums of a run.
+    pub fn ledger_totals(&self, run: &RunName) -> Ticket<LedgerTotals> {
+        let run = run.clone();
+        self.read(move |tx| totals(tx, &run))
+    }
+
+    /// Returns the entries of a run in the order in which they were booked.
+    pub fn ledger(&self, run: &RunName) -> Ticket<Vec<LedgerEntry>> {
+        let run = run.clone();
+        self.read(move |tx| {
+            let mut statement = tx.prepare_cached("SELECT * FROM ledger WHERE run_name = ?1 ORDER BY id")?;
+            let mut rows = statement.query([run.as_str()])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Columns(row);
+                found.push(LedgerEntry {
+                    attempt: AttemptId { run: row.run()?, cell: row.cell()?, number: row.small("attempt")? },
+                    kind: row.named("kind", LedgerKind::parse)?,
+                    reference: row.text("reference")?,
+                    amount: row.money("amount_micros")?,
+                    billable: row.money("billable_micros")?,
+                    at: row.time("at")?,
+                    note: row.known_text("note")?,
+                });
+            }
+            Ok(found)
+        })
+    }
+
+    /// Returns what ended cells with this model and task have cost, over all runs: the history for estimates.
+    pub fn cost_history(&self, model: &str, task: &str) -> Ticket<Vec<Micros>> {
+        let (model, task) = (model.to_owned(), task.to_owned());
+        self.read(move |tx| {
+            let mut statement = tx.prepare_cached(
+                "SELECT total_cost_micros FROM run_results
+                 WHERE model = ?1 AND task_id = ?2 AND total_cost_micros IS NOT NULL ORDER BY timestamp",
+            )?;
+            let costs = statement.query_map([&model, &task], |row| row.get(0).map(Micros::new))?;
+            Ok(costs.collect::<Result<_, _>>()?)
+        })
+    }
+}
+
+fn reserve(tx: &Connection, request: &Reservation) -> Result<Admission, Fault> {
+    let id = &request.attempt;
+    if request.exempt || has_reserved(tx, id)? {
+        return Ok(Admission::Admitted);
+    }
+    if let Some(cap) = request.cap {
+        let totals = totals(tx, &id.run)?;
+        let remaining = cap - totals.billable_spent - totals.reserved;
+        if remaining <= Micros::ZERO || remaining < request.estimate {
+            return Ok(Admission::Refused { remaining, estimate: request.estimate });
+        }
+    }
+    append(
+        tx,
+        &LedgerEntry {
+            attempt: id.clone(),
+            kind: LedgerKind::Reserve,
+            reference: "cell".to_owned(),
+            amount: Some(request.estimate),
+            billable: Some(request.estimate),
+            at: request.at,
+            note: None,
+        },
+    )?;
+    Ok(Admission::Admitted)
+}
+
+fn has_reserved(tx: &Connection, id: &AttemptId) -> Result<bool, Fault> {
+    Ok(tx
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM ledger
+             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = ?4)",
+        )?
+        .query_row(params![id.run.as_str(), id.cell.as_str(), id.number, LedgerKind::Reserve.as_str()], |row| {
+            row.get(0)
+        })?)
+}
+
+/// Books an entry; tells whether that changed anything.
+pub(super) fn append(tx: &Connection, entry: &LedgerEntry) -> Result<bool, Fault> {
+    let id = &entry.attempt;
+    let changed = tx
+        .prepare_cached(
+            "INSERT INTO ledger (run_name, cell_id, attempt, kind, reference, amount_micros, billable_micros, at, note)
+             VALUES (:run, :cell, :attempt, :kind, :reference, :amount, :billable, :at, :note)
+             ON CONFLICT (run_name, cell_id, attempt, kind, reference) DO UPDATE SET
+               amount_micros = excluded.amount_micros, billable_micros = excluded.billable_micros
+             WHERE amount_micros IS NULL AND excluded.amount_micros IS NOT NULL",
+        )?
+        .execute(named_params! {
+            ":run": id.run.as_str(),
+            ":cell": id.cell.as_str(),
+            ":attempt": id.number,
+            ":kind": entry.kind.as_str(),
+            ":reference": entry.reference,
+            ":amount": money(entry.amount),
+            ":billable": money(entry.billable),
+            ":at": time(entry.at),
+            ":note": entry.note,
+        })?;
+    Ok(changed > 0)
+}
+
+/// What a session has cost, for the ledger.
+pub(super) struct SessionCost {
+    pub(super) index: u32,
+    pub(super) cost: Option<Micros>,
+    pub(super) billable: Option<Micros>,
+    pub(super) at: Timestamp,
+}
+
+/// Books a session's cost once, and lowers the attempt's reservation by it.
+pub(super) fn spend(tx: &Connection, id: &AttemptId, session: &SessionCost) -> Result<(), Fault> {
+    let entry = |kind, amount, billable| LedgerEntry {
+        attempt: id.clone(),
+        kind,
+        reference: format!("s{}", session.index),
+        amount,
+        billable,
+        at: session.at,
+        note: None,
+    };
+    if !append(tx, &entry(LedgerKind::Spend, session.cost, session.billable))? {
+        return Ok(());
+    }
+    let freed = session.billable.unwrap_or(Micros::ZERO).min(held(tx, id)?);
+    if freed > Micros::ZERO {
+        append(tx, &entry(LedgerKind::Release, Some(-freed), Some(-freed)))?;
+    }
+    Ok(())
+}
+
+/// Releases whatever an attempt still holds.
+pub(super) fn release_rest(tx: &Connection, id: &AttemptId, why: &str, at: Timestamp) -> Result<(), Fault> {
+    let rest = held(tx, id)?;
+    if rest <= Micros::ZERO {
+        return Ok(());
+    }
+    let entry = LedgerEntry {
+        attempt: id.clone(),
+        kind: LedgerKind::Release,
+        reference: why.to_owned(),
+        amount: Some(-rest),
+        billable: Some(-rest),
+        at,
+        note: None,
+    };
+    append(tx, &entry).map(|_| ())
+}
+
+/// What an attempt holds in reserve.
+fn held(tx: &Connection, id: &AttemptId) -> Result<Micros, Fault> {
+    let sum: i64 = tx
+        .prepare_cached(
+            "SELECT coalesce(sum(billable_micros), 0) FROM ledger
+             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind <> ?4",
+        )?
+        .query_row(params![id.run.as_str(), id.cell.as_str(), id.number, LedgerKind::Spend.as_str()], |row| {
+            row.get(0)
+        })?;
+    Ok(Micros::new(sum))
+}
+
+/// The sums of a run, which triggers keep; reading them costs the same for a run of any size.
+pub(super) fn totals(tx: &Connection, run: &RunName) -> Result<LedgerTotals, Fault> {
+    let mut statement = tx.prepare_cached("SELECT * FROM ledger_sums WHERE run_name = ?1")?;
+    let mut rows = statement.query([run.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(LedgerTotals::default()) };
+    let row = Columns(row);
+    let sum = |column| -> Result<Micros, Fault> { Ok(row.money(column)?.unwrap_or(Micros::ZERO)) };
+    Ok(LedgerTotals {
+        billable_spent: sum("billable_micros")?,
+        reserved: sum("reserved_micros")?,
+        total: sum("total_micros")?,
+        unknown: usize::try_from(row.number("unknown")?).unwrap_or(usize::MAX),
+    })
+}

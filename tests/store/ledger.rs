@@ -1,0 +1,171 @@
+//! Money: both halves of the gate, settling, and several hands on one ledger.
+
+use refrain::domain::{ExitClass, Micros};
+use refrain::store::{Admission, LedgerEntry, LedgerKind, LedgerTotals, Reservation, ResultExtra};
+
+use crate::sample::{at, attempt, open, record, run, session, start};
+
+fn ask(cell: &str, estimate: i64, cap: i64) -> Reservation {
+    Reservation {
+        attempt: attempt("nightly", cell, 1),
+        estimate: Micros::new(estimate),
+        cap: Some(Micros::new(cap)),
+        exempt: false,
+        at: at(0),
+    }
+}
+
+fn totals(billable_spent: i64, reserved: i64, total: i64, unknown: usize) -> LedgerTotals {
+    LedgerTotals {
+        billable_spent: Micros::new(billable_spent),
+        reserved: Micros::new(reserved),
+        total: Micros::new(total),
+        unknown,
+    }
+}
+
+#[test]
+fn both_halves_of_the_gate_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    assert_eq!(store.reserve(&ask("a", 850_000, 1_000_000)).wait().unwrap(), Admission::Admitted);
+    // 85 cents do not fit a second time, although something remains.
+    let refusal = store.reserve(&ask("b", 850_000, 1_000_000)).wait().unwrap();
+    assert_eq!(refusal.to_string(), "Budget cap reached ($0.1500 remaining < $0.8500 estimated)");
+    // What just fits is admitted; then nothing remains, and an estimate of nothing is no way in.
+    assert_eq!(store.reserve(&ask("c", 150_000, 1_000_000)).wait().unwrap(), Admission::Admitted);
+    assert!(matches!(store.reserve(&ask("d", 0, 1_000_000)).wait().unwrap(), Admission::Refused { .. }));
+    assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap(), totals(0, 1_000_000, 0, 0));
+}
+
+#[test]
+fn a_cap_of_zero_is_a_cap_and_exemption_is_a_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    assert!(matches!(store.reserve(&ask("a", 0, 0)).wait().unwrap(), Admission::Refused { .. }));
+    let exempt = Reservation { exempt: true, ..ask("b", 5, 0) };
+    assert_eq!(store.reserve(&exempt).wait().unwrap(), Admission::Admitted);
+    let uncapped = Reservation { cap: None, ..ask("c", 7, 0) };
+    assert_eq!(store.reserve(&uncapped).wait().unwrap(), Admission::Admitted);
+    assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap(), totals(0, 7, 0, 0));
+}
+
+#[test]
+fn sessions_use_up_the_reservation_and_the_end_releases_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let id = attempt("nightly", "a", 1);
+    store.reserve(&ask("a", 100, 1_000)).wait().unwrap();
+    store.reserve(&ask("a", 100, 1_000)).wait().unwrap();
+    store.begin_attempt(&start(&id)).wait().unwrap();
+    store.add_session(&id, &session(1, Some(30)), Some(Micros::new(30))).wait().unwrap();
+    store.add_session(&id, &session(1, Some(30)), Some(Micros::new(30))).wait().unwrap();
+    assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap(), totals(30, 70, 30, 0));
+    let finished = record(&id, ExitClass::Fail, vec![session(1, Some(30)), session(2, Some(20))]);
+    for _ in 0..2 {
+        store.finish_attempt(&finished, ResultExtra::default()).wait().unwrap();
+        assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap(), totals(50, 0, 50, 0));
+    }
+}
+
+#[test]
+fn overspending_is_debt_that_closes_the_gate() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let id = attempt("nightly", "a", 1);
+    store.reserve(&ask("a", 100, 100)).wait().unwrap();
+    store
+        .finish_attempt(&record(&id, ExitClass::Pass, vec![session(1, Some(170))]), ResultExtra::default())
+        .wait()
+        .unwrap();
+    drop(store);
+    let refusal = open(&folder).reserve(&ask("b", 0, 100)).wait().unwrap();
+    assert_eq!(refusal, Admission::Refused { remaining: Micros::new(-70), estimate: Micros::ZERO });
+}
+
+#[test]
+fn exempt_and_unknown_costs_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let exempt = attempt("nightly", "exempt", 1);
+    let mut finished = record(&exempt, ExitClass::Pass, vec![session(1, Some(40))]);
+    finished.billable_cost = Some(Micros::ZERO);
+    store.finish_attempt(&finished, ResultExtra::default()).wait().unwrap();
+    let unknown = attempt("nightly", "unknown", 1);
+    let finished = record(&unknown, ExitClass::Pass, vec![session(1, None), session(2, Some(5))]);
+    store.finish_attempt(&finished, ResultExtra::default()).wait().unwrap();
+    assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap(), totals(5, 0, 45, 1));
+    // A meter tells later what it cost.
+    store.add_session(&unknown, &session(1, Some(9)), Some(Micros::new(9))).wait().unwrap();
+    assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap(), totals(14, 0, 54, 0));
+    // What is known does not change.
+    store.add_session(&unknown, &session(1, Some(99)), Some(Micros::new(99))).wait().unwrap();
+    assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap(), totals(14, 0, 54, 0));
+    assert_eq!(store.check(None).wait().unwrap().money, ["nightly/unknown/a1, session 1"]);
+}
+
+#[test]
+fn two_stores_never_promise_the_same_money() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(&folder));
+    let admitted: usize = std::thread::scope(|scope| {
+        let hands: Vec<_> = (0..4)
+            .map(|hand| {
+                let store = open(&folder);
+                scope.spawn(move || {
+                    let answers: Vec<_> = (0..25)
+                        .map(|i| store.reserve(&ask(&format!("{hand}-{i}"), 10, 155)))
+                        .map(|ticket| ticket.wait().unwrap())
+                        .collect();
+                    answers.into_iter().filter(|answer| *answer == Admission::Admitted).count()
+                })
+            })
+            .collect();
+        hands.into_iter().map(|hand| hand.join().unwrap()).sum()
+    });
+    assert_eq!(admitted, 15);
+    assert_eq!(open(&folder).ledger_totals(&run("nightly")).wait().unwrap().reserved, Micros::new(150));
+}
+
+#[test]
+fn a_policy_decides_under_the_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let entry = |cell: &str, billable| LedgerEntry {
+        attempt: attempt("nightly", cell, 1),
+        kind: LedgerKind::Spend,
+        reference: "judge".to_owned(),
+        amount: Some(Micros::new(60)),
+        billable,
+        at: at(3),
+        note: Some("rubric 2".to_owned()),
+    };
+    store.ledger_append(&entry("a", Some(Micros::new(60)))).wait().unwrap();
+    let next = entry("b", None);
+    let booked = store
+        .transact_ledger(&run("nightly"), move |seen| {
+            if seen.billable_spent == Micros::new(60) { vec![next.clone()] } else { Vec::new() }
+        })
+        .wait()
+        .unwrap();
+    assert_eq!(booked, [entry("b", None)]);
+    assert_eq!(store.ledger(&run("nightly")).wait().unwrap(), [entry("a", Some(Micros::new(60))), entry("b", None)]);
+    // Runs do not see each other's money.
+    assert_eq!(store.ledger_totals(&run("other")).wait().unwrap(), LedgerTotals::default());
+}
+
+#[test]
+fn entries_are_never_changed_or_removed_and_wrong_sums_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let finished = record(&attempt("nightly", "a", 1), ExitClass::Pass, vec![session(1, Some(7))]);
+    store.finish_attempt(&finished, ResultExtra::default()).wait().unwrap();
+    let raw = rusqlite::Connection::open(crate::sample::database(&folder)).unwrap();
+    for change in ["UPDATE ledger SET amount_micros = 1", "DELETE FROM ledger"] {
+        let error = raw.execute_batch(change).expect_err("refused").to_string();
+        assert!(error.contains("a ledger entry is never"), "{error}");
+    }
+    assert!(store.check(None).wait().unwrap().is_clean());
+    raw.execute_batch("UPDATE ledger_sums SET billable_micros = 0").unwrap();
+    assert_eq!(store.check(None).wait().unwrap().money, ["the sums of run nightly"]);
+}
