@@ -1,1 +1,30 @@
-//! engine.
+//! Runs a plan: decides which cells still need work, runs them side by side, and keeps what comes of it.
+//!
+//! Two parts, as in the models of this field: the [`dispatcher`] alone owns the state of the run and decides
+//! synchronously; the [`executor`] carries cells through their attempts and reports back. An [`attempt`] walks the
+//! validated lifecycle; while it executes, a [`world`] answers its script's calls. The engine never prints: it emits
+//! [`crate::domain::Event`]s. The store is no reporter: when it cannot write, the run stops.
+
+pub(crate) mod accounts;
+pub(crate) mod attempt;
+pub mod cancel;
+pub(crate) mod checks;
+pub mod dispatcher;
+pub(crate) mod ending;
+pub mod error;
+pub mod events;
+pub mod executor;
+pub(crate) mod finish;
+pub(crate) mod journey;
+pub mod services;
+pub(crate) mod session;
+pub(crate) mod setup;
+pub(crate) mod spaces;
+pub(crate) mod spool;
+pub mod worklist;
+pub(crate) mod world;
+
+pub use cancel::{CancelHandle, CancelLevel};
+pub use error::EngineError;
+pub use executor::run;
+pub use services::Services;

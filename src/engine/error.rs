@@ -1,0 +1,81 @@
+//! Why a run could not be carried out at all. A cell that ends badly is no error: it is a result.
+
+use crate::domain::CellId;
+use crate::runtime::RuntimeError;
+use crate::store::StoreError;
+
+/// Why a run stopped or never began.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The store cannot keep results, so nothing more is run.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// The runtime is not usable.
+    #[error("the runtime `{name}` is not usable")]
+    Runtime {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
+    /// No runtime of that name is registered.
+    #[error("there is no runtime `{name}`; known: {}", known.join(", "))]
+    UnknownRuntime {
+        /// The name.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// Finished cells of this run were made of something else.
+    #[error(
+        "{} finished cell(s) of this run were made from another task, script, parameter, harness or image; first: `{}`",
+        cells.len(),
+        cells.first().map_or("", |cell| cell.as_str())
+    )]
+    Changed {
+        /// Which.
+        cells: Vec<CellId>,
+    },
+    /// The budget is capped and a model has no price.
+    #[error("the budget is capped, but nobody knows what `{model}` costs")]
+    Unpriced {
+        /// The model.
+        model: String,
+    },
+    /// A folder of the run cannot be made or written.
+    #[error("cannot {action} `{}`", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl EngineError {
+    /// Says what to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => error.hints().into_iter().next(),
+            Self::Runtime { source: RuntimeError::Unavailable { hint, .. }, .. } => Some(hint.clone()),
+            Self::Changed { .. } => Some(
+                "give the run another `name`, or pass `--accept-changes` to keep the finished cells as they are"
+                    .to_owned(),
+            ),
+            Self::Unpriced { .. } => Some(
+                "add a price to a file under `prices/`, or set `allow_unpriced: true` to run without a cap for it"
+                    .to_owned(),
+            ),
+            Self::UnknownRuntime { name, .. } if name == "docker" => {
+                Some("this version runs cells on the local runtime only: set `runtime: local`".to_owned())
+            }
+            Self::Runtime { .. } | Self::UnknownRuntime { .. } | Self::File { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Carries a run out: starts cells as the dispatcher says, retries what may be retried, and sums up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::accounts;
+use super::attempt;
+use super::cancel::{CancelHandle, CancelLevel};
+use super::dispatcher::{Action, Dispatcher};
+use super::error::EngineError;
+use super::events::{EventSink, EventStream, Listener};
+use super::services::{CellContext, Services};
+use super::worklist::{self, KnownCell};
+use crate::domain::event::RunSummary;
+use crate::domain::{AttemptId, CellId, EventKind, Micros, RunRecord};
+use crate::retry::{self, Decision, RetryPolicy};
+
+/// How a run is to be carried out, apart from its plan.
+#[derive(Default)]
+pub struct RunOptions {
+    /// Keep finished cells of this run even where they were made from something else.
+    pub accept_changes: bool,
+    /// Who hears the events.
+    pub listeners: Vec<Listener>,
+}
+
+/// How one cell ended.
+enum CellEnd {
+    Recorded,
+    Skipped(String),
+    Interrupted,
+}
+
+/// Runs every cell of a plan that is not decided yet.
+///
+/// # Errors
+///
+/// An [`EngineError`] where the run cannot begin or its results cannot be kept. What was finished stays finished.
+pub async fn run(
+    services: Arc<Services>,
+    cancel: CancelHandle,
+    options: RunOptions,
+) -> Result<RunSummary, EngineError> {
+    let plan = &services.plan;
+    let decided = services.store.decided(&plan.name).await?;
+    let known: HashMap<CellId, KnownCell> =
+        decided.into_iter().map(|(id, cell)| (id, KnownCell { key: cell.key, terminal: cell.terminal })).collect();
+    let mut list = worklist::decide(&plan.cells, &known, |cell| plan.cell_key(cell));
+    if !list.changed.is_empty() {
+        if !options.accept_changes {
+            return Err(EngineError::Changed { cells: list.changed });
+        }
+        list.done += list.changed.len();
+    }
+    let (sink, stream) =
+        EventStream::open(services.run.clone(), Arc::clone(&services.clock), services.store.clone(), options.listeners);
+    let mut delivery = JoinSet::new();
+    delivery.spawn(stream.deliver());
+    sink.emit(EventKind::RunStarted { total: plan.cells.len(), already_done: list.done, parallel: plan.parallel_runs });
+    let result = carry_out(&services, &cancel, &sink, list.to_run).await;
+    let summary = match result {
+        Ok(open) => sum_up(&services, &cancel, open).await,
+        Err(error) => Err(error),
+    };
+    services.store.end_run(&services.run, cancel.level() != CancelLevel::None, services.clock.now()).await?;
+    if let Ok(summary) = &summary {
+        sink.emit(EventKind::RunFinished { summary: summary.clone() });
+    }
+    drop(sink);
+    while delivery.join_next().await.is_some() {}
+    summary
+}
+
+/// What this start left open.
+#[derive(Debug, Default)]
+struct Open {
+    skipped: BTreeMap<String, usize>,
+    not_run: usize,
+}
+
+async fn carry_out(
+    services: &Arc<Services>,
+    cancel: &CancelHandle,
+    sink: &EventSink,
+    cells: Vec<usize>,
+) -> Result<Open, EngineError> {
+    let attempts = services.store.last_attempts(&services.plan.name).await?;
+    let attempts = Arc::new(attempts);
+    let mut dispatcher = Dispatcher::new(cells, services.plan.parallel_runs);
+    let mut running: JoinSet<(usize, Result<CellEnd, EngineError>)> = JoinSet::new();
+    let mut level = cancel.subscribe();
+    let (mut open, mut broken) = (Open::default(), None);
+    dispatcher.cancelled(*level.borrow_and_update());
+    loop {
+        match dispatcher.decide() {
+            Action::Done => break,
+            Action::Start(cells) => {
+                for index in cells {
+                    let context = CellContext {
+                        services: Arc::clone(services),
+                        index,
+                        events: sink.clone(),
+                        cancel: cancel.clone(),
+                    };
+                    let first = attempts.get(&context.cell().id).copied().unwrap_or(0) + 1;
+                    running.spawn(async move { (index, run_cell(context, first).await) });
+                }
+                continue;
+            }
+            Action::Wait => {}
+        }
+        tokio::select! {
+            Some(ended) = running.join_next() => match ended {
+                Ok((index, end)) => {
+                    dispatcher.finished(index);
+                    match end {
+                        Ok(CellEnd::Recorded) => {}
+                        Ok(CellEnd::Skipped(reason)) => *open.skipped.entry(reason).or_default() += 1,
+                        Ok(CellEnd::Interrupted) => open.not_run += 1,
+                        Err(error) => {
+                            dispatcher.broke();
+                            cancel.raise(CancelLevel::Stop);
+                            broken.get_or_insert(error);
+                        }
+                    }
+                }
+                // A cell's task panicked or was aborted: its attempt row stays open and is taken up by the next start.
+                Err(error) => {
+                    tracing::error!(%error, "a cell broke off");
+                    dispatcher.broke();
+                    if running.is_empty() {
+                        break;
+                    }
+                }
+            },
+            Ok(()) = level.changed() => dispatcher.cancelled(*level.borrow_and_update()),
+        }
+    }
+    open.not_run += dispatcher.not_started();
+    broken.map_or(Ok(open), Err)
+}
+
+/// Runs a cell's attempts until one is final.
+async fn run_cell(context: CellContext, first: u32) -> Result<CellEnd, EngineError> {
+    let (services, cell) = (Arc::clone(&context.services), context.cell().id.clone());
+    let mut number = first;
+    let plan = services.plan.retry;
+    let policy = RetryPolicy { infrastructure: plan.infrastructure, on_timeout: plan.on_timeout };
+    let mut cost = Some(Micros::ZERO);
+    loop {
+        if let Err(reason) = accounts::admit(&context, number).await? {
+            context.events.emit(EventKind::CellSkipped { cell, reason: reason.clone() });
+            return Ok(CellEnd::Skipped(reason));
+        }
+        context.events.emit(EventKind::AttemptStarted { cell: cell.clone(), attempt: number });
+        let retries = number - first;
+        let record = attempt::run(&context, number, retries).await?;
+        cost = cost.zip(record.cost).map(|(sum, cost)| sum + cost);
+        let decision = record
+            .failure
+            .as_ref()
+            .map(|failure| retry::decide(failure, retries, policy, jitter(&record.attempt), None));
+        match decision {
+            Some(Decision::Retry { delay }) if context.cancel.level() == CancelLevel::None => {
+                announce_retry(&context, &record, number, delay);
+                tokio::select! {
+                    () = services.clock.sleep(delay) => {}
+                    () = context.cancel.stop_token().cancelled() => return Ok(CellEnd::Interrupted),
+                }
+                number += 1;
+            }
+            _ => {
+                announce_end(&context, &record, number, cost);
+                return Ok(CellEnd::Recorded);
+            }
+        }
+    }
+}
+
+/// A number in `[0, 1)` that is the attempt's own: jitter needs to differ between cells, not to surprise.
+fn jitter(attempt: &AttemptId) -> f64 {
+    let digest = blake3::hash(attempt.to_string().as_bytes());
+    f64::from(u16::from_le_bytes([digest.as_bytes()[0], digest.as_bytes()[1]])) / 65_536.0
+}
+
+fn announce_retry(context: &CellContext, record: &RunRecord, attempt: u32, delay: Duration) {
+    let reason = record.failure.as_ref().map(ToString::to_string).unwrap_or_default();
+    context.events.emit(EventKind::AttemptRetried { cell: record.attempt.cell.clone(), attempt, reason, delay });
+}
+
+fn announce_end(context: &CellContext, record: &RunRecord, attempt: u32, cost: Option<Micros>) {
+    let summary = match (&record.failure, &record.verdict) {
+        (Some(failure), _) => failure.to_string(),
+        (None, Some(verdict)) => verdict.summary.clone(),
+        (None, None) => String::new(),
+    };
+    context.events.emit(EventKind::CellFinished {
+        cell: record.attempt.cell.clone(),
+        attempt,
+        terminal: record.terminal,
+        exit_class: record.exit_class,
+        error_class: record.error_class,
+        solved: record.solved,
+        summary: crate::redact::printable(summary.lines().next().unwrap_or("")),
+        duration: Duration::from_millis(record.duration_ms),
+        cost,
+    });
+}
+
+/// Takes the totals from the store, where every start of the run has left its results.
+async fn sum_up(services: &Services, cancel: &CancelHandle, open: Open) -> Result<RunSummary, EngineError> {
+    let mut summary = services.store.summary(&services.plan.name).await?;
+    summary.total = services.plan.cells.len();
+    summary.skipped = open.skipped.into_iter().collect();
+    summary.not_run = open.not_run;
+    summary.budget = services.plan.budget;
+    summary.interrupted = cancel.level() != CancelLevel::None;
+    Ok(summary)
+}

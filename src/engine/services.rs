@@ -1,0 +1,75 @@
+//! What a run works with: the plan's names resolved to things that act.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::budget::PriceTable;
+use crate::clock::Clock;
+use crate::config::RunPlan;
+use crate::domain::cell::Cell;
+use crate::evaluator::Evaluator;
+use crate::harness::Harness;
+use crate::redact::Redactor;
+use crate::runtime::{Runtime, RuntimeInfo};
+use crate::script::{ScriptPool, ScriptSource};
+use crate::store::{Layout, Owner, RunHandle, Store};
+use crate::workspace::SeedCache;
+
+use super::cancel::CancelHandle;
+use super::events::EventSink;
+
+/// Everything that the cells of one run share.
+pub struct Services {
+    /// The plan.
+    pub plan: RunPlan,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Results.
+    pub store: Store,
+    /// Folders.
+    pub layout: Layout,
+    /// Where environments are opened.
+    pub runtime: Arc<dyn Runtime>,
+    /// What the runtime said of itself.
+    pub runtime_info: RuntimeInfo,
+    /// Harnesses, in the plan's order.
+    pub harnesses: Vec<Arc<dyn Harness>>,
+    /// Scripts, in the order of the plan's orchestrators.
+    pub scripts: Vec<ScriptSource>,
+    /// Threads for scripts.
+    pub pool: ScriptPool,
+    /// The judge of final trees.
+    pub evaluator: Arc<dyn Evaluator>,
+    /// Prepared workspaces.
+    pub seeds: SeedCache,
+    /// Takes secrets out of everything that is kept or shown.
+    pub redactor: Arc<Redactor>,
+    /// Values of the variables that the models name as their keys.
+    pub keys: HashMap<String, String>,
+    /// What tokens cost.
+    pub prices: PriceTable,
+    /// Who this host is, for claims.
+    pub owner: Owner,
+    /// This start of the run.
+    pub run: RunHandle,
+}
+
+/// One cell on its way.
+#[derive(Clone)]
+pub(crate) struct CellContext {
+    /// What the run shares.
+    pub(crate) services: Arc<Services>,
+    /// Index of the cell in the plan.
+    pub(crate) index: usize,
+    /// Where events go.
+    pub(crate) events: EventSink,
+    /// How far the run is cancelled.
+    pub(crate) cancel: CancelHandle,
+}
+
+impl CellContext {
+    /// Returns the cell.
+    pub(crate) fn cell(&self) -> &Cell {
+        &self.services.plan.cells[self.index]
+    }
+}

@@ -1,0 +1,324 @@
+//! Holds one session of an attempt: who runs it, what it may cost and take, what is kept of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::ending;
+use super::world::{Attempt, describe, lock};
+use crate::domain::failure::Timer;
+use crate::domain::session::SessionEnd;
+use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage};
+use crate::harness::session::{self, SessionOptions, SessionResult};
+use crate::harness::{AgentEvent, Harness, HarnessError, SessionRequest};
+use crate::runtime::{Limits, RuntimeError};
+use crate::script::port::SessionCall;
+use crate::script::{Answer, HostError};
+
+/// The sessions of an attempt by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct SessionBook {
+    begun: u32,
+    records: BTreeMap<u32, SessionRecord>,
+}
+
+impl SessionBook {
+    /// Returns the finished sessions in order.
+    pub(crate) fn records(&self) -> Vec<SessionRecord> {
+        self.records.values().cloned().collect()
+    }
+
+    /// Returns what the sessions cost, as far as it is known.
+    pub(crate) fn spent(&self) -> Micros {
+        self.records.values().filter_map(|record| record.cost).sum()
+    }
+}
+
+/// Who runs a session, and within which bounds.
+struct Setup {
+    index: u32,
+    harness: Arc<dyn Harness>,
+    model: Model,
+    resume: Option<String>,
+    max_cost: Option<Micros>,
+    timeout: Option<(Timer, Duration)>,
+}
+
+/// Holds a session. A failing agent is an answer; what is not the agent's doing ends the attempt.
+pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<Answer, HostError> {
+    let setup = set_up(attempt, &call)?;
+    attempt.context.events.emit(EventKind::SessionStarted {
+        cell: attempt.id.cell.clone(),
+        attempt: attempt.id.number,
+        session: setup.index,
+        label: call.label.clone(),
+        phase: call.phase.clone(),
+    });
+    let request = request(attempt, &setup, &call).await?;
+    let spool = attempt.scratch.join("sessions").join(setup.index.to_string());
+    let result = run(attempt, &setup, &request, &spool).await?;
+    let record = record(attempt, &setup, &call, &result);
+    keep(attempt, &record, &spool).await?;
+    match fatal(attempt, &record) {
+        Some(cause) => Err(attempt.halt(cause)),
+        None => Ok(Answer::Session(Box::new(record))),
+    }
+}
+
+/// Checks a call against the run, the budget and the clock, and takes the next number.
+fn set_up(attempt: &Attempt, call: &SessionCall) -> Result<Setup, HostError> {
+    let misuse = |message: String| HostError::Misuse { message };
+    let (model, harness) =
+        (choose_model(attempt, call).map_err(misuse)?, choose_harness(attempt, call).map_err(misuse)?);
+    let timeout = time_for(attempt, call.timeout)?;
+    let max_cost = money_for(attempt, call.max_cost)?;
+    let mut book = lock(&attempt.sessions);
+    let resume = match call.continue_from {
+        None => None,
+        Some(index) => Some(resumable(&book, &*harness, index).map_err(misuse)?),
+    };
+    let limit = attempt.context.services.plan.limits.sessions;
+    if book.begun >= limit {
+        return Err(HostError::Refused {
+            limit: "sessions".to_owned(),
+            message: format!("the limit of {limit} sessions for an attempt is reached"),
+        });
+    }
+    book.begun += 1;
+    Ok(Setup { index: book.begun, harness, model, resume, max_cost, timeout })
+}
+
+fn choose_model(attempt: &Attempt, call: &SessionCall) -> Result<Model, String> {
+    let (plan, here) = (&attempt.context.services.plan, attempt.context.cell());
+    if let Some(name) = &call.model {
+        let names = || plan.models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>().join(", ");
+        let declared = plan.models.iter().find(|model| model.name == *name);
+        return declared.cloned().ok_or_else(|| format!("the run has no model `{name}`; it has: {}", names()));
+    }
+    let role = match &call.role {
+        None => ModelRole::Implementation,
+        Some(role) => ModelRole::parse(role)
+            .ok_or_else(|| format!("`{role}` is no role; roles are `implementation` and `review`"))?,
+    };
+    match role {
+        ModelRole::Implementation => Ok(plan.models[here.model].clone()),
+        ModelRole::Review => here
+            .review_model
+            .map(|index| plan.models[index].clone())
+            .or_else(|| plan.models.iter().find(|model| model.role == ModelRole::Review).cloned())
+            .ok_or_else(|| "the run declares no model with `role: review`".to_owned()),
+    }
+}
+
+fn choose_harness(attempt: &Attempt, call: &SessionCall) -> Result<Arc<dyn Harness>, String> {
+    let services = &attempt.context.services;
+    let Some(name) = &call.harness else {
+        return Ok(Arc::clone(&services.harnesses[attempt.context.cell().harness]));
+    };
+    services.harnesses.iter().find(|harness| harness.name() == name).cloned().ok_or_else(|| {
+        let known: Vec<_> = services.harnesses.iter().map(|harness| harness.name()).collect();
+        format!("the run has no harness `{name}`; it has: {}", known.join(", "))
+    })
+}
+
+fn resumable(book: &SessionBook, harness: &dyn Harness, index: u32) -> Result<String, String> {
+    if !harness.can_resume() {
+        return Err(format!("harness `{}` cannot continue an earlier session", harness.name()));
+    }
+    let Some(earlier) = book.records.get(&index) else {
+        return Err(format!("session {index} has not finished, so it cannot be continued"));
+    };
+    earlier
+        .harness_session
+        .clone()
+        .ok_or_else(|| format!("session {index} told no id, so harness `{}` cannot continue it", harness.name()))
+}
+
+/// The shorter of the session's own limit and the time left; at the deadline the attempt is over.
+fn time_for(attempt: &Attempt, own: Option<Duration>) -> Result<Option<(Timer, Duration)>, HostError> {
+    let own = own.map(|limit| (Timer::Session, limit));
+    let (Some(deadline), Some(left)) = (attempt.deadline, attempt.remaining()) else { return Ok(own) };
+    if left.is_zero() {
+        return Err(attempt.halt(attempt.out_of_time(deadline)));
+    }
+    Ok(match own {
+        Some((timer, limit)) if limit < left => Some((timer, limit)),
+        _ => Some((deadline.timer, left)),
+    })
+}
+
+/// The least of the call's, the session's and the cell's caps; nothing left is a refusal that a script may catch.
+fn money_for(attempt: &Attempt, own: Option<Micros>) -> Result<Option<Micros>, HostError> {
+    let budget = attempt.budget();
+    if budget.remaining.is_some_and(|left| left <= Micros::ZERO) {
+        return Err(HostError::Refused {
+            limit: "budget".to_owned(),
+            message: format!("the cell's budget is used up ({} spent)", budget.spent),
+        });
+    }
+    Ok([own, attempt.context.services.plan.limits.session_cost, budget.remaining].into_iter().flatten().min())
+}
+
+async fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall) -> Result<SessionRequest, HostError> {
+    let services = &attempt.context.services;
+    let api_key = setup.model.api_key_env.as_ref().and_then(|variable| services.keys.get(variable).cloned());
+    let home = attempt.env.home().to_owned();
+    Ok(SessionRequest {
+        prompt: call.prompt.clone(),
+        model: setup.model.clone(),
+        task: services.plan.tasks[attempt.context.cell().task].id.clone(),
+        phase: call.phase.clone(),
+        index: setup.index,
+        resume: setup.resume.clone(),
+        workspace: attempt.path_of(call.workspace).await?,
+        session_dir: home.join(".refrain-sessions").join(setup.index.to_string()),
+        home,
+        max_cost: setup.max_cost,
+        api_key,
+    })
+}
+
+async fn run(
+    attempt: &Arc<Attempt>,
+    setup: &Setup,
+    request: &SessionRequest,
+    spool: &Path,
+) -> Result<SessionResult, HostError> {
+    let services = &attempt.context.services;
+    let limits = Limits {
+        timeout: setup.timeout,
+        idle: Some(services.plan.limits.idle_timeout),
+        output_bytes: Some(services.plan.limits.output_bytes),
+        grace: None,
+    };
+    let options = SessionOptions {
+        limits,
+        max_cost: setup.max_cost,
+        price: price_of(attempt, &setup.model),
+        ..SessionOptions::new(spool, Arc::clone(&services.clock))
+    };
+    let (sender, receiver) = mpsc::channel(64);
+    attempt.tracker.spawn(show(Arc::clone(attempt), setup.index, receiver));
+    let result = session::run(&*attempt.env, &*setup.harness, request, &options, Some(sender), &attempt.stop).await;
+    result.map_err(|error| match error {
+        HarnessError::Unsupported { .. } => HostError::Misuse { message: error.to_string() },
+        HarnessError::Template { .. } | HarnessError::Runtime(RuntimeError::NotRunnable { .. }) => {
+            attempt.halt(Failure::Configuration { message: describe(&error) })
+        }
+        HarnessError::Runtime(_) | HarnessError::File { .. } => {
+            attempt.halt(Failure::Runtime { message: describe(&error) })
+        }
+    })
+}
+
+fn price_of(attempt: &Attempt, model: &Model) -> Option<Arc<session::Price>> {
+    let price = attempt.context.services.prices.find(&model.name)?.clone();
+    Some(Arc::new(move |usage: &Usage| price.cost(usage)))
+}
+
+/// Turns live events into signs of life, until the session ends.
+async fn show(attempt: Arc<Attempt>, session: u32, mut events: mpsc::Receiver<AgentEvent>) {
+    while let Some(event) = events.recv().await {
+        let text = match event {
+            AgentEvent::Message(text) => text,
+            AgentEvent::Tool { name, .. } => format!("uses {name}"),
+            AgentEvent::Retrying { fault, .. } => format!("waits for the provider ({fault:?})"),
+            AgentEvent::SessionId(_) | AgentEvent::Usage(_) | AgentEvent::Cost(_) | AgentEvent::Finished => continue,
+        };
+        let text = crate::redact::printable(attempt.context.services.redactor.redact(&text).as_str());
+        let text: String = text.lines().next().unwrap_or("").chars().take(160).collect();
+        attempt.context.events.emit(EventKind::SessionProgress { cell: attempt.id.cell.clone(), session, text });
+    }
+}
+
+fn record(attempt: &Attempt, setup: &Setup, call: &SessionCall, result: &SessionResult) -> SessionRecord {
+    let redact = |text: &String| attempt.context.services.redactor.redact(text).into_string();
+    let reading = &result.reading;
+    let priced = price_of(attempt, &setup.model).and_then(|price| price(&reading.usage));
+    SessionRecord {
+        index: setup.index,
+        phase: call.phase.clone(),
+        label: call.label.as_ref().map(redact),
+        harness: setup.harness.name().to_owned(),
+        model: setup.model.name.clone(),
+        end: redact_end(effective_end(attempt, &result.end), redact),
+        exit_code: result.exec.exit_code,
+        signal: result.exec.signal,
+        text: reading.text.as_ref().map(redact),
+        usage: reading.usage,
+        cost: priced.or(reading.cost),
+        reported_cost: reading.cost,
+        turns: reading.turns,
+        tool_calls: reading.tool_calls,
+        // An id is kept only where something can be done with it: scripts see it as `resumable`.
+        harness_session: reading.harness_session.clone().filter(|_| setup.harness.can_resume()),
+        started_at: result.started_at,
+        duration: result.exec.duration,
+        longest_silence: Some(result.exec.longest_silence),
+        warnings: reading.warnings.iter().map(redact).collect(),
+    }
+}
+
+/// A session that was stopped because the attempt ran out of time has timed out; it was not cancelled.
+fn effective_end(attempt: &Attempt, end: &SessionEnd) -> SessionEnd {
+    match (end, attempt.cause.get()) {
+        (SessionEnd::Cancelled, Some(Failure::Timeout { timer, limit, elapsed })) => {
+            SessionEnd::TimedOut { timer: *timer, limit: *limit, elapsed: *elapsed }
+        }
+        _ => end.clone(),
+    }
+}
+
+fn redact_end(end: SessionEnd, redact: impl Fn(&String) -> String) -> SessionEnd {
+    match end {
+        SessionEnd::AgentFailed { message } => SessionEnd::AgentFailed { message: redact(&message) },
+        SessionEnd::Refused { message } => SessionEnd::Refused { message: redact(&message) },
+        SessionEnd::Limit { limit, message } => SessionEnd::Limit { limit, message: redact(&message) },
+        SessionEnd::NotStarted { message } => SessionEnd::NotStarted { message: redact(&message) },
+        SessionEnd::Provider { fault, message } => SessionEnd::Provider { fault, message: redact(&message) },
+        SessionEnd::Lost { message } => SessionEnd::Lost { message: redact(&message) },
+        end @ (SessionEnd::Completed | SessionEnd::TimedOut { .. } | SessionEnd::Cancelled) => end,
+    }
+}
+
+/// Keeps a session before its answer reaches the script: money first.
+async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result<(), HostError> {
+    let services = &attempt.context.services;
+    let billable = super::accounts::billable(&services.plan, attempt.context.cell(), record.cost);
+    if let Err(error) = services.store.add_session(&attempt.id, record, billable).await {
+        return Err(attempt.halt(Failure::Store { message: describe(&error) }));
+    }
+    super::spool::keep(spool, &attempt.folder.join("sessions").join(record.index.to_string()), &services.redactor)
+        .map_err(|error| attempt.halt(Failure::Store { message: describe(&error) }))?;
+    lock(&attempt.sessions).records.insert(record.index, record.clone());
+    attempt.context.events.emit(EventKind::SessionFinished {
+        cell: attempt.id.cell.clone(),
+        attempt: attempt.id.number,
+        session: record.index,
+        status: record.status(),
+        reason: record.end.reason(),
+        duration: record.duration,
+        usage: record.usage,
+        cost: record.cost,
+    });
+    Ok(())
+}
+
+/// Returns the failure that ends the whole attempt, if this session's end is one.
+fn fatal(attempt: &Attempt, record: &SessionRecord) -> Option<Failure> {
+    match &record.end {
+        SessionEnd::Provider { .. }
+        | SessionEnd::Lost { .. }
+        | SessionEnd::TimedOut { timer: Timer::Task | Timer::Run, .. } => ending::of_session(&record.end),
+        SessionEnd::Cancelled => Some(attempt.cause.get().cloned().unwrap_or(Failure::Cancelled)),
+        SessionEnd::Completed
+        | SessionEnd::AgentFailed { .. }
+        | SessionEnd::Refused { .. }
+        | SessionEnd::TimedOut { .. }
+        | SessionEnd::Limit { .. }
+        | SessionEnd::NotStarted { .. } => None,
+    }
+}
