@@ -1,0 +1,179 @@
+//! Resolves a plan's names to things that act.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::builder::Parts;
+use super::error::{Error, ErrorKind};
+use super::reporting::Reporting;
+use super::run::Run;
+use crate::budget::PriceTable;
+use crate::config::RunPlan;
+use crate::config::orchestrator_manifest::{OrchestratorManifest, Origin};
+use crate::config::plan::{HarnessEntry, OrchestratorEntry};
+use crate::engine::{CancelHandle, EngineError, Services};
+use crate::evaluator::{Evaluator, TestSuiteEvaluator};
+use crate::harness::Harness;
+use crate::harness::declarative::DeclarativeHarness;
+use crate::redact::Redactor;
+use crate::report::Reporter;
+use crate::runtime::Runtime;
+use crate::script::{ScriptFiles, ScriptPool, ScriptSource, SourceError};
+use crate::store::{Layout, Owner, RunMeta, Store};
+use crate::workspace::SeedCache;
+
+/// Makes a run of a plan.
+pub(super) async fn run(parts: &Parts, plan: RunPlan, reporters: Vec<Box<dyn Reporter>>) -> Result<Run, Error> {
+    let runtime = runtime(parts, &plan.runtime)?;
+    let runtime_info =
+        runtime.preflight().await.map_err(|source| EngineError::Runtime { name: plan.runtime.clone(), source })?;
+    let prices = prices(parts)?;
+    refuse_unpriced(&prices, &plan)?;
+    let harnesses = plan.harnesses.iter().map(|entry| harness(parts, entry)).collect::<Result<Vec<_>, Error>>()?;
+    let scripts = plan.orchestrators.iter().map(script).collect::<Result<Vec<_>, Error>>()?;
+    let layout = Layout::new(plan.state_dir.clone());
+    layout.prepare().map_err(|error| cannot("create", &plan.state_dir, error))?;
+    let swept = runtime.sweep(&layout.scratch_root()).await;
+    match swept {
+        Ok(lines) => lines.iter().for_each(|line| tracing::info!("swept: {line}")),
+        Err(error) => tracing::warn!(%error, "left-overs could not be swept"),
+    }
+    let store = Store::open(&plan.results_db)?;
+    let keys = keys(parts, &plan);
+    let redactor = Arc::new(Redactor::new(keys.iter().map(|(name, value)| (name.clone(), value.clone()))));
+    let owner = Owner::current();
+    let run = store.begin_run(&meta(parts, &plan, &owner, runtime_info.image_digest.as_deref())).await?;
+    take_up(parts, &plan, &store, &layout).await?;
+    let (reporting, listener) = Reporting::start(reporters)
+        .map_err(|error| Error::new(ErrorKind::Other, "cannot start a thread").caused_by(error))?;
+    let services = Services {
+        clock: Arc::clone(&parts.clock),
+        store,
+        seeds: SeedCache::new(layout.seeds()),
+        layout,
+        runtime,
+        runtime_info,
+        harnesses,
+        scripts,
+        pool: ScriptPool::default(),
+        evaluator: evaluator(parts, &plan),
+        redactor,
+        keys,
+        prices,
+        owner,
+        run,
+        plan,
+    };
+    Ok(Run {
+        services: Arc::new(services),
+        cancel: CancelHandle::new(),
+        reporting,
+        listeners: vec![listener],
+        accept_changes: false,
+    })
+}
+
+fn runtime(parts: &Parts, name: &str) -> Result<Arc<dyn Runtime>, Error> {
+    parts.runtimes.get(name).cloned().ok_or_else(|| {
+        let known = parts.runtimes.keys().cloned().collect();
+        EngineError::UnknownRuntime { name: name.to_owned(), known }.into()
+    })
+}
+
+fn prices(parts: &Parts) -> Result<PriceTable, Error> {
+    match &parts.prices {
+        Some(prices) => Ok(prices.clone()),
+        None => PriceTable::bundled()
+            .map_err(|error| Error::new(ErrorKind::Configuration, "the price table cannot be read").caused_by(error)),
+    }
+}
+
+fn evaluator(parts: &Parts, plan: &RunPlan) -> Arc<dyn Evaluator> {
+    let default = || Arc::new(TestSuiteEvaluator::new(plan.limits.evaluation_timeout)) as Arc<dyn Evaluator>;
+    parts.evaluator.clone().unwrap_or_else(default)
+}
+
+/// A cap that cannot see what is spent is no cap.
+fn refuse_unpriced(prices: &PriceTable, plan: &RunPlan) -> Result<(), Error> {
+    if plan.budget.is_none() || plan.allow_unpriced {
+        return Ok(());
+    }
+    match plan.models.iter().find(|model| prices.find(&model.name).is_none()) {
+        Some(model) => Err(EngineError::Unpriced { model: model.name.clone() }.into()),
+        None => Ok(()),
+    }
+}
+
+fn harness(parts: &Parts, entry: &HarnessEntry) -> Result<Arc<dyn Harness>, Error> {
+    if let Some(own) = parts.harnesses.get(&entry.name) {
+        return Ok(Arc::clone(own));
+    }
+    let program = parts.program.as_deref().unwrap_or(Path::new("refrain"));
+    let harness = DeclarativeHarness::new(entry, program)
+        .map_err(|error| Error::new(ErrorKind::Configuration, error.to_string()))?;
+    Ok(Arc::new(harness))
+}
+
+fn script(entry: &OrchestratorEntry) -> Result<ScriptSource, Error> {
+    let manifest = &entry.manifest;
+    match &manifest.origin {
+        Origin::Builtin => Ok(ScriptSource::new(&manifest.runner, Arc::new(Embedded(Arc::clone(manifest))))),
+        Origin::Directory(dir) => ScriptSource::from_dir(dir, &manifest.runner).map_err(|error| {
+            let message = format!("orchestrator `{}` cannot be read", manifest.slug);
+            Error::new(ErrorKind::Configuration, message).caused_by(error)
+        }),
+    }
+}
+
+/// The files of an orchestrator that is part of the program.
+#[derive(Debug)]
+struct Embedded(Arc<OrchestratorManifest>);
+
+impl ScriptFiles for Embedded {
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, SourceError> {
+        // What is embedded can be missing, but never unreadable.
+        Ok(self.0.read_file(path).ok())
+    }
+}
+
+fn keys(parts: &Parts, plan: &RunPlan) -> HashMap<String, String> {
+    let named = plan.models.iter().filter_map(|model| model.api_key_env.as_ref());
+    named.filter_map(|name| Some((name.clone(), parts.environment.get(name)?.clone()))).collect()
+}
+
+/// Takes up what an earlier host left: results that it wrote but did not store, attempts that it did not end.
+async fn take_up(parts: &Parts, plan: &RunPlan, store: &Store, layout: &Layout) -> Result<(), Error> {
+    let recovered = store.recover(layout, &plan.name).await?;
+    for error in recovered.refused {
+        tracing::warn!(%error, "a run record could not be imported");
+    }
+    for orphan in store.orphaned_attempts(&plan.name, Owner::is_alive).await? {
+        store.mark_orphaned(&orphan, parts.clock.now()).await?;
+        // The runtime has swept the environments in it; what is left are spools, which nobody reads any more.
+        if let Err(error) = std::fs::remove_dir_all(&orphan.scratch)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %orphan.scratch.display(), %error, "left-overs could not be removed");
+        }
+    }
+    Ok(())
+}
+
+fn meta(parts: &Parts, plan: &RunPlan, owner: &Owner, image_digest: Option<&str>) -> RunMeta {
+    RunMeta {
+        name: plan.name.clone(),
+        config_digest: blake3::hash(plan.config_json.to_string().as_bytes()).to_hex().to_string(),
+        config_json: plan.config_json.clone(),
+        refrain_version: env!("CARGO_PKG_VERSION").to_owned(),
+        total_cells: plan.cells.len(),
+        budget: plan.budget,
+        image_digests: image_digest.map(|digest| (plan.runtime.clone(), digest.to_owned())).into_iter().collect(),
+        owner: Some(owner.clone()),
+        started_at: parts.clock.now(),
+    }
+}
+
+fn cannot(action: &'static str, path: &std::path::Path, source: std::io::Error) -> Error {
+    EngineError::File { action, path: path.to_owned(), source }.into()
+}

@@ -1,0 +1,58 @@
+//! A run that is ready to go.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::reporting::Reporting;
+use crate::domain::event::RunSummary;
+use crate::engine::events::Listener;
+use crate::engine::executor::RunOptions;
+use crate::engine::{self, CancelHandle, Services};
+
+/// A run that is ready to go: names resolved, store open, runtime checked.
+#[must_use = "a run does nothing until it is executed"]
+pub struct Run {
+    pub(super) services: Arc<Services>,
+    pub(super) cancel: CancelHandle,
+    pub(super) reporting: Reporting,
+    pub(super) listeners: Vec<Listener>,
+    pub(super) accept_changes: bool,
+}
+
+impl Run {
+    /// Returns a handle that cancels this run, from any thread.
+    #[must_use]
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.cancel.clone()
+    }
+
+    /// Also hears every event, on the engine's own task: it must not block.
+    pub fn listen(mut self, listener: Listener) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// Keeps finished cells of this run even where they were made from another task, script or parameter.
+    pub fn accept_changes(mut self, accept: bool) -> Self {
+        self.accept_changes = accept;
+        self
+    }
+
+    /// Runs every cell that is not decided yet, and returns the totals over all starts of this run.
+    ///
+    /// # Errors
+    ///
+    /// An [`Error`] where results cannot be kept, or where finished cells were made from something else. What was
+    /// finished stays finished; the same call goes on from there.
+    pub async fn execute(self) -> Result<RunSummary, Error> {
+        let options = RunOptions { accept_changes: self.accept_changes, listeners: self.listeners };
+        let result = engine::run(self.services, self.cancel, options).await;
+        // The listeners are gone with the engine, so the reporters come to their end.
+        let reporting = self.reporting;
+        let joined = tokio::task::spawn_blocking(move || reporting.finish()).await;
+        if let Err(error) = joined {
+            tracing::warn!(%error, "reporters did not finish");
+        }
+        result.map_err(Error::from)
+    }
+}

@@ -1,0 +1,172 @@
+//! A live display for terminals: a bar, and a line for each of the first eight running cells.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::Reporter;
+use super::lines::lines;
+use crate::domain::{AttemptState, CellId, Event, EventKind};
+
+/// How many running cells have a line of their own.
+const SHOWN: usize = 8;
+
+/// Draws on standard error; finished cells scroll away above the bar.
+#[derive(Debug)]
+pub struct ProgressReporter {
+    display: MultiProgress,
+    bar: ProgressBar,
+    rows: BTreeMap<CellId, ProgressBar>,
+    hidden: BTreeMap<CellId, String>,
+    more: ProgressBar,
+    total: usize,
+    finished: usize,
+}
+
+impl ProgressReporter {
+    /// Draws on the terminal of standard error.
+    #[must_use]
+    pub fn stderr() -> Self {
+        Self::on(ProgressDrawTarget::stderr_with_hz(10))
+    }
+
+    fn on(target: ProgressDrawTarget) -> Self {
+        let display = MultiProgress::with_draw_target(target);
+        let bar = display.add(ProgressBar::new(0));
+        bar.set_style(style("{prefix:>12} [{bar:32}] {pos}/{len}  {elapsed} {msg}").progress_chars("=> "));
+        bar.set_prefix("Running");
+        let more = display.add(ProgressBar::new(0));
+        more.set_style(style("{msg:>12}"));
+        Self { display, bar, rows: BTreeMap::new(), hidden: BTreeMap::new(), more, total: 0, finished: 0 }
+    }
+
+    fn started(&mut self, cell: &CellId) {
+        if self.rows.len() >= SHOWN {
+            self.hidden.insert(cell.clone(), String::new());
+        } else {
+            self.show(cell, "starting");
+        }
+        self.count_hidden();
+    }
+
+    fn show(&mut self, cell: &CellId, message: &str) {
+        let row = self.display.insert_before(&self.more, ProgressBar::new_spinner());
+        row.set_style(style("{spinner:>12} {elapsed:>4} {prefix}  {wide_msg:.dim}"));
+        row.set_prefix(cell.to_string());
+        row.set_message(message.to_owned());
+        row.enable_steady_tick(Duration::from_millis(200));
+        self.rows.insert(cell.clone(), row);
+    }
+
+    fn says(&mut self, cell: &CellId, message: String) {
+        if let Some(row) = self.rows.get(cell) {
+            row.set_message(message);
+        } else if let Some(kept) = self.hidden.get_mut(cell) {
+            *kept = message;
+        }
+    }
+
+    fn ended(&mut self, cell: &CellId) {
+        self.finished += 1;
+        self.bar.set_position(self.finished as u64);
+        self.hidden.remove(cell);
+        if let Some(row) = self.rows.remove(cell) {
+            row.finish_and_clear();
+            self.display.remove(&row);
+            if let Some((next, message)) = self.hidden.pop_first() {
+                self.show(&next, &message);
+            }
+        }
+        self.count_hidden();
+    }
+
+    fn count_hidden(&self) {
+        let hidden = self.hidden.len();
+        self.more.set_message(if hidden == 0 { String::new() } else { format!("… and {hidden} more") });
+    }
+
+    fn track(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::RunStarted { total, already_done, .. } => {
+                (self.total, self.finished) = (*total, *already_done);
+                self.bar.set_length(*total as u64);
+                self.bar.set_position(*already_done as u64);
+                self.bar.enable_steady_tick(Duration::from_millis(200));
+            }
+            EventKind::AttemptStarted { cell, attempt: 1 } => self.started(cell),
+            EventKind::StateChanged { cell, to, .. } if *to != AttemptState::Executing => {
+                self.says(cell, to.as_str().replace('_', " "));
+            }
+            EventKind::SessionStarted { cell, session, label, .. } => {
+                let label = label.as_deref().map(|label| format!(": {label}")).unwrap_or_default();
+                self.says(cell, format!("session {session}{label}"));
+            }
+            EventKind::SessionProgress { cell, session, text } => self.says(cell, format!("session {session}: {text}")),
+            EventKind::CellFinished { cell, .. } | EventKind::CellSkipped { cell, .. } => self.ended(cell),
+            _ => {}
+        }
+    }
+}
+
+impl Reporter for ProgressReporter {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        self.track(&event.kind);
+        if matches!(event.kind, EventKind::RunFinished { .. }) {
+            self.finish()?;
+        }
+        for line in lines(&event.kind, self.finished, self.total) {
+            // What starts is on the live lines already.
+            if !matches!(event.kind, EventKind::AttemptStarted { .. } | EventKind::RunStarted { .. }) {
+                self.display.println(line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        for row in std::mem::take(&mut self.rows).into_values() {
+            row.finish_and_clear();
+        }
+        self.more.finish_and_clear();
+        self.bar.finish_and_clear();
+        Ok(())
+    }
+}
+
+/// Parses a template that is part of this file; a wrong one would show the default style.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_valid() {
+        let templates = [
+            "{prefix:>12} [{bar:32}] {pos}/{len}  {elapsed} {msg}",
+            "{spinner:>12} {elapsed:>4} {prefix}  {wide_msg:.dim}",
+            "{msg:>12}",
+        ];
+        for template in templates {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn no_more_than_eight_cells_have_a_line() {
+        let mut reporter = ProgressReporter::on(ProgressDrawTarget::hidden());
+        let cells: Vec<_> = (0..20).map(|i| CellId::from_stored(format!("cell{i:02}"))).collect();
+        for cell in &cells {
+            reporter.track(&EventKind::AttemptStarted { cell: cell.clone(), attempt: 1 });
+        }
+        assert_eq!((reporter.rows.len(), reporter.hidden.len()), (SHOWN, 12));
+        for cell in &cells {
+            reporter.track(&EventKind::CellSkipped { cell: cell.clone(), reason: String::new() });
+        }
+        assert_eq!((reporter.rows.len(), reporter.hidden.len(), reporter.finished), (0, 0, 20));
+    }
+}
