@@ -1,3 +1,7 @@
-//! The `refrain` program.
+//! The `refrain` program; everything it does is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    refrain::cli::main()
+}

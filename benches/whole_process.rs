@@ -1,0 +1,169 @@
+//! Whole-process measurements of the `refrain` program: start-up, no-op cells on the local runtime, resume.
+//!
+//! ```text
+//! cargo bench --bench whole_process            all of it
+//! cargo bench --bench whole_process -- help    one part: help, cells, resume, results
+//! ```
+//!
+//! CPU times are read from the process's own `stat` entry when it has ended, so that the host's share (`utime + stime`)
+//! and that of the agents it waited for (`cutime + cstime`) stay apart. Linux only.
+
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark talks and fails aloud"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What one run of the program took.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    wall: Duration,
+    host_cpu: Duration,
+    children_cpu: Duration,
+    peak_kib: u64,
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let asked = |name: &str| wanted.is_empty() || wanted.iter().any(|arg| arg == name);
+    if asked("help") {
+        help();
+    }
+    if asked("cells") {
+        cells(1000);
+    }
+    if asked("resume") || asked("results") {
+        resume(100_000);
+    }
+}
+
+fn refrain(dir: &Path, args: &[&str]) -> Cost {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_refrain"));
+    command.args(args).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let start = Instant::now();
+    measure(command.spawn().expect("refrain starts"), start)
+}
+
+/// Waits for a process, and reads its times while it is a zombie: after `wait` they are gone.
+fn measure(mut child: Child, start: Instant) -> Cost {
+    let proc = format!("/proc/{}", child.id());
+    let mut peak_kib = 0;
+    let times = loop {
+        let entry = fs::read_to_string(format!("{proc}/stat")).expect("the process is there");
+        let fields: Vec<&str> = entry.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        if fields[0] == "Z" {
+            // Fields 14 to 17 of proc(5), of which the first two were split off.
+            break [11, 12, 13, 14].map(|i| fields[i].parse::<u64>().expect("a number"));
+        }
+        let status = fs::read_to_string(format!("{proc}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        if let Some(kib) = line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok()) {
+            peak_kib = peak_kib.max(kib);
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    };
+    let wall = start.elapsed();
+    let status = child.wait().expect("the process ended");
+    assert!(status.success(), "refrain failed: {status}");
+    let ticks = |n: u64| Duration::from_millis(n * 10);
+    Cost { wall, host_cpu: ticks(times[0] + times[1]), children_cpu: ticks(times[2] + times[3]), peak_kib }
+}
+
+fn median(mut values: Vec<Duration>) -> Duration {
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+fn help() {
+    let walls = (0..51).map(|_| refrain(Path::new("."), &["--help"]).wall).collect();
+    println!("help: median wall {:.1} ms (target: under 10 ms)", median(walls).as_secs_f64() * 1e3);
+}
+
+/// A project with one task, the `command` harness running `true`, and as many repeats as cells are wanted.
+fn project(dir: &Path, repeats: usize) {
+    fs::create_dir_all(dir.join("runs")).expect("a folder");
+    fs::create_dir_all(dir.join("tasks/noop/repo")).expect("a folder");
+    fs::write(dir.join("tasks/noop/repo/file.txt"), "content\n").expect("written");
+    let task = "tasks:\n  - id: noop\n    name: Nothing\n    task_prompt: Do nothing.\n    expected_files: [file.txt]\n    \
+                track: open_ended\n";
+    fs::write(dir.join("tasks/noop/task.yaml"), task).expect("written");
+    let run = format!(
+        "name: bench\nharnesses:\n  - name: noop\n    adapter: command\n    config:\n      command: echo done\nmodels:\n  \
+         - name: scripted-small\n    provider: scripted\ntasks: [noop]\nrepeats: {repeats}\nparallel_runs: 8\n\
+         runtime: local\n"
+    );
+    fs::write(dir.join("runs/bench.yaml"), run).expect("written");
+}
+
+fn cells(count: usize) {
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        let dir = tempfile::tempdir().expect("a folder");
+        project(dir.path(), count);
+        runs.push(refrain(dir.path(), &["run", "runs/bench.yaml", "--progress", "none"]));
+    }
+    #[allow(clippy::cast_precision_loss, reason = "small counts")]
+    let per = |value: Duration| value.as_secs_f64() * 1e3 / count as f64;
+    println!(
+        "cells: {count} no-op cells, 8 at a time, median of 3: wall {:.1} s, host CPU {:.2} ms a cell beyond the \
+         children's {:.2} ms (target: under 5 ms), peak {} MB (target: under 100 MB)",
+        median(runs.iter().map(|cost| cost.wall).collect()).as_secs_f64(),
+        per(median(runs.iter().map(|cost| cost.host_cpu).collect())),
+        per(median(runs.iter().map(|cost| cost.children_cpu).collect())),
+        runs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) / 1024,
+    );
+}
+
+/// A finished run is made by running one cell and copying its row under the ids of all others.
+fn resume(count: usize) {
+    let dir = tempfile::tempdir().expect("a folder");
+    project(dir.path(), 1);
+    refrain(dir.path(), &["run", "runs/bench.yaml", "--progress", "none"]);
+    project(dir.path(), count);
+    multiply(&dir.path().join("refrain.db"), count);
+    let runs: Vec<Cost> =
+        (0..5).map(|_| refrain(dir.path(), &["run", "runs/bench.yaml", "--progress", "none"])).collect();
+    println!(
+        "resume: finished run of {count} cells, median of 5: wall {:.2} s (target: under 1 s), peak {} MB (target: \
+         under 200 MB)",
+        median(runs.iter().map(|cost| cost.wall).collect()).as_secs_f64(),
+        runs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) / 1024,
+    );
+    let runs: Vec<Cost> = (0..5).map(|_| refrain(dir.path(), &["results", "bench", "--json"])).collect();
+    println!(
+        "results: {count} rows as JSON, median of 5: wall {:.2} s, peak {} MB (target for 10,000 rows: 0.2 s, 60 MB)",
+        median(runs.iter().map(|cost| cost.wall).collect()).as_secs_f64(),
+        runs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0) / 1024,
+    );
+}
+
+fn multiply(database: &Path, count: usize) {
+    let connection = rusqlite::Connection::open(database).expect("the store opens");
+    let tables = ["attempts", "run_results", "run_state"];
+    for table in tables {
+        let mut columns = connection.prepare(&format!("SELECT name FROM pragma_table_info('{table}')")).expect("valid");
+        let names: Vec<String> =
+            columns.query_map([], |row| row.get(0)).expect("valid").map(|name| name.expect("text")).collect();
+        let select: Vec<String> = names
+            .iter()
+            .map(|name| match name.as_str() {
+                "cell_id" => "replace(cell_id, '__r1', '__r' || n.i)".to_owned(),
+                "id" => "NULL".to_owned(),
+                name => format!("\"{name}\""),
+            })
+            .collect();
+        let sql = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
+             INSERT INTO {table} ({}) SELECT {} FROM {table}, n WHERE cell_id LIKE '%\\_\\_r1' ESCAPE '\\'",
+            names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", "),
+            select.join(", "),
+        );
+        connection.execute(&sql, []).expect("rows are copied");
+    }
+}

@@ -1,0 +1,141 @@
+//! `refrain doctor`: what this machine has and lacks for running Refrain.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{Outcome, exit, output};
+
+/// Check what runs need: git, sh, a compiler, disk space, a writable store, keys
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code 2 if something that every run needs is missing. Keys are never printed.")]
+pub(super) struct Args {
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a finding is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// Only some runs need it.
+    Note,
+    /// No run works without it.
+    Missing,
+}
+
+#[derive(Debug, serde::Serialize)]
+struct Finding {
+    what: &'static str,
+    state: State,
+    detail: String,
+    hint: Option<&'static str>,
+}
+
+/// Variables that the agents' providers take their keys from.
+const KEYS: &[&str] = &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"];
+
+/// Bytes that a run should find free.
+const WANTED_DISK: u64 = 2 * 1024 * 1024 * 1024;
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let mut findings = vec![
+        program("git", &["--version"], State::Missing, "install git (Debian: `apt-get install git`)"),
+        shell(),
+        program("c++", &["--version"], State::Note, "only for building Refrain (Debian: `apt-get install g++`)"),
+        runtime(),
+        disk(Path::new(".")),
+        folder(Path::new(".")),
+    ];
+    findings.extend(KEYS.iter().map(|key| key_of(key)));
+    let missing = findings.iter().any(|finding| finding.state == State::Missing);
+    if args.json {
+        output::write_json(&serde_json::json!({"schema": 1, "ok": !missing, "findings": findings}))?;
+    } else {
+        for finding in &findings {
+            let word = match finding.state {
+                State::Ok => "\x1b[32mok\x1b[0m",
+                State::Note => "\x1b[33mnote\x1b[0m",
+                State::Missing => "\x1b[31mmissing\x1b[0m",
+            };
+            let hint = finding.hint.map(|hint| format!(": {hint}")).unwrap_or_default();
+            output::write(&format!("{word:>16}  {:<20} {}{hint}\n", finding.what, finding.detail))?;
+        }
+    }
+    Ok(if missing { exit::USAGE } else { exit::OK })
+}
+
+fn program(what: &'static str, args: &[&str], without: State, hint: &'static str) -> Finding {
+    let run = Command::new(what).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    match run {
+        Ok(run) if run.status.success() => {
+            let text = String::from_utf8_lossy(&run.stdout);
+            Finding { what, state: State::Ok, detail: text.lines().next().unwrap_or("").to_owned(), hint: None }
+        }
+        Ok(run) => Finding { what, state: without, detail: format!("fails ({})", run.status), hint: Some(hint) },
+        Err(error) => Finding { what, state: without, detail: error.to_string(), hint: Some(hint) },
+    }
+}
+
+fn shell() -> Finding {
+    let finding = program("sh", &["-c", "echo present"], State::Missing, "a POSIX shell is needed to run commands");
+    Finding { detail: finding.detail.replace("present", "a POSIX shell"), ..finding }
+}
+
+fn runtime() -> Finding {
+    let detail = "no isolation: agents run as you, with your files in reach".to_owned();
+    Finding { what: "runtime local", state: State::Ok, detail, hint: None }
+}
+
+fn disk(dir: &Path) -> Finding {
+    match rustix::fs::statvfs(dir) {
+        Ok(stat) => {
+            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+            let detail = format!("{} GB free", free / 1_000_000_000);
+            let enough = free >= WANTED_DISK;
+            let hint = (!enough).then_some("runs keep trees and logs; at least 2 GB should be free");
+            Finding { what: "disk", state: if enough { State::Ok } else { State::Note }, detail, hint }
+        }
+        Err(error) => Finding { what: "disk", state: State::Note, detail: error.to_string(), hint: None },
+    }
+}
+
+fn folder(dir: &Path) -> Finding {
+    match tempfile::tempfile_in(dir) {
+        Ok(_) => Finding { what: "this directory", state: State::Ok, detail: "writable".to_owned(), hint: None },
+        Err(error) => Finding {
+            what: "this directory",
+            state: State::Missing,
+            detail: error.to_string(),
+            hint: Some("results go to `refrain.db` and `.refrain/` here"),
+        },
+    }
+}
+
+fn key_of(name: &'static str) -> Finding {
+    match std::env::var_os(name) {
+        // Not even a part or the length: either would help to guess it.
+        Some(value) if !value.is_empty() => {
+            Finding { what: name, state: State::Ok, detail: "set (hidden)".to_owned(), hint: None }
+        }
+        _ => Finding { what: name, state: State::Note, detail: "not set".to_owned(), hint: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_what_to_do() {
+        let finding = program("no-such-program-here", &[], State::Missing, "install it");
+        assert_eq!((finding.state, finding.hint), (State::Missing, Some("install it")));
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let finding = key_of("PATH");
+        assert_eq!(finding.detail, "set (hidden)");
+    }
+}

@@ -1,0 +1,133 @@
+//! `refrain results`: what came of a run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Failed, Outcome, exit, output};
+use crate::domain::{Micros, RunName};
+use crate::report::text;
+use crate::store::{ResultFilter, ResultRow, Store};
+
+/// Show the results of a run, by default of the latest
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  refrain results\n  refrain results nightly\n  \
+                        refrain results nightly --json | jq '.results[] | select(.solved == false)'")]
+pub(super) struct Args {
+    /// The run
+    run: Option<String>,
+    /// The results database
+    #[arg(long, default_value = "refrain.db", env = "REFRAIN_DB")]
+    db: PathBuf,
+    /// Print every column as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Opens a store that must exist: reading never makes an empty one.
+pub(super) fn open(db: &Path) -> Result<Store, Failed> {
+    if !db.exists() {
+        let error = anyhow::anyhow!("there is no store `{}`", db.display());
+        let failed = Failed { code: exit::STORE, ..Failed::usage(error) };
+        return Err(failed.with_hint("run something first, or name the store with `--db`"));
+    }
+    Ok(Store::open_read_only(db)?)
+}
+
+/// Finds the run that was asked for, or the latest.
+pub(super) fn find_run(store: &Store, wanted: Option<&str>) -> Result<RunName, Failed> {
+    let runs = store.runs().wait()?;
+    let known = || runs.iter().map(|run| run.name.to_string()).collect::<Vec<_>>().join(", ");
+    match wanted {
+        Some(name) => runs.iter().map(|run| &run.name).find(|run| run.as_str() == name).cloned().ok_or_else(|| {
+            Failed::usage(anyhow::anyhow!("the store has no run `{name}`")).with_hint(format!("it has: {}", known()))
+        }),
+        None => runs
+            .iter()
+            .max_by_key(|run| run.started_at)
+            .map(|run| run.name.clone())
+            .ok_or_else(|| Failed::usage(anyhow::anyhow!("the store holds no run yet"))),
+    }
+}
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let store = open(&args.db)?;
+    let run = find_run(&store, args.run.as_deref())?;
+    let rows = store.results(Some(&run), &ResultFilter::default()).wait()?;
+    if args.json {
+        output::write_json(&serde_json::json!({"schema": 1, "run": run, "results": rows}))?;
+        return Ok(exit::OK);
+    }
+    let head = ["state", "cell", "sessions", "tests", "time", "cost", "class"];
+    output::write(&output::table(head, rows.iter().map(cells)))?;
+    output::write("\n")?;
+    output::write(&output::table(
+        ["orchestrator", "harness", "model", "solved", "rate", "errored", "cost"],
+        grouped(&rows),
+    ))?;
+    Ok(exit::OK)
+}
+
+fn cells(row: &ResultRow) -> [String; 7] {
+    let tests = match (row.tests_passed, row.tests_total) {
+        (Some(passed), Some(total)) => format!("{passed}/{total}"),
+        _ => "-".to_owned(),
+    };
+    [
+        text::status_word(row.terminal, row.solved).to_owned(),
+        row.cell.to_string(),
+        row.num_sessions.to_string(),
+        tests,
+        text::duration(std::time::Duration::from_millis(row.duration_ms)),
+        text::cost(row.total_cost),
+        row.error_class.to_string(),
+    ]
+}
+
+#[derive(Default)]
+struct Group {
+    passed: usize,
+    decided: usize,
+    errored: usize,
+    cost: Micros,
+    unknown: usize,
+}
+
+/// One line for each strategy: the comparison that a run is made for. Errored cells never enter the rate.
+fn grouped(rows: &[ResultRow]) -> Vec<[String; 7]> {
+    let mut groups: BTreeMap<(&str, &str, &str), Group> = BTreeMap::new();
+    for row in rows {
+        let group = groups.entry((&row.orchestrator, &row.harness, &row.model)).or_default();
+        match row.solved {
+            Some(solved) => {
+                group.decided += 1;
+                group.passed += usize::from(solved);
+            }
+            None => group.errored += 1,
+        }
+        match row.total_cost {
+            Some(cost) => group.cost += cost,
+            None => group.unknown += 1,
+        }
+    }
+    groups
+        .into_iter()
+        .map(|((orchestrator, harness, model), group)| line(orchestrator, harness, model, &group))
+        .collect()
+}
+
+fn line(orchestrator: &str, harness: &str, model: &str, group: &Group) -> [String; 7] {
+    #[expect(clippy::cast_precision_loss, reason = "counts of cells are far below 2^52")]
+    let rate = match group.decided {
+        0 => "-".to_owned(),
+        decided => format!("{:.0}%", 100.0 * group.passed as f64 / decided as f64),
+    };
+    [
+        orchestrator.to_owned(),
+        harness.to_owned(),
+        model.to_owned(),
+        format!("{}/{}", group.passed, group.decided),
+        rate,
+        group.errored.to_string(),
+        text::bounded_cost(group.cost, group.unknown),
+    ]
+}

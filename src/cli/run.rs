@@ -1,0 +1,233 @@
+//! `refrain run`: runs the cells of a run file.
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Failed, Outcome, exit, output, single};
+use crate::config::{self, LoadOptions, RunPlan, Warnings};
+use crate::domain::event::RunSummary;
+use crate::host::{CancelHandle, CancelLevel, Host};
+use crate::report::{JsonReporter, LineReporter, ProgressReporter, Reporter};
+
+/// Run the cells of a run file that are not decided yet
+///
+/// The same command again goes on where the last one stopped: finished cells are skipped, everything else is run.
+/// The first Ctrl-C starts nothing new, the second stops sessions and records them, the third kills.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:\n  refrain run runs/quickstart.yaml\n  \
+                        refrain run runs/nightly.yaml --dry-run\n  \
+                        refrain run runs/nightly.yaml --only '*__fix-*' --set parallel_runs=8\n  \
+                        refrain run single fix-sum --harness scripted --model scripted-small\n\n\
+                        Exit codes: 0 every cell reached a verdict, 2 usage or configuration, 3 runtime unavailable, \
+                        4 store, 10 below --fail-under, 11 a cell ended in an error that is not the agent's, \
+                        12 cells skipped for lack of budget, 130 interrupted")]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Option<RunCommand>,
+    /// The run file
+    #[arg(required = true)]
+    file: Option<PathBuf>,
+    /// Print the cells that would run, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the whole plan (with --dry-run) or the totals as JSON
+    #[arg(long)]
+    json: bool,
+    /// Run only cells whose id matches the pattern; may be given several times
+    #[arg(long, value_name = "GLOB")]
+    only: Vec<String>,
+    /// Set a field of the run file, as in `--set repeats=3`; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Set a parameter of the orchestrators that have it; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    param: Vec<String>,
+    /// Also look for orchestrators in this directory; may be given several times
+    #[arg(long, value_name = "PATH")]
+    orchestrator_dir: Vec<PathBuf>,
+    /// Keep finished cells although task, script, parameters, harness or image have changed since
+    #[arg(long)]
+    accept_changes: bool,
+    /// Exit with 10 if fewer than this percentage of the cells with a verdict are solved
+    #[arg(long, value_name = "PERCENT")]
+    fail_under: Option<f64>,
+    /// How to show progress
+    #[arg(long, value_enum, default_value_t = Progress::Auto)]
+    progress: Progress,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunCommand {
+    Single(single::Args),
+}
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Progress {
+    /// A bar on a terminal, lines elsewhere
+    Auto,
+    /// A bar and the running cells
+    Bar,
+    /// A line for each start and end
+    Lines,
+    /// Events as JSON lines on standard output
+    Json,
+    /// Nothing
+    None,
+}
+
+impl Progress {
+    /// Makes the reporters for this choice.
+    pub(super) fn reporters(self) -> Vec<Box<dyn Reporter>> {
+        let drawn = || Box::new(ProgressReporter::stderr()) as Box<dyn Reporter>;
+        let lines = || Box::new(LineReporter::new(anstream::stderr())) as Box<dyn Reporter>;
+        match self {
+            Self::Auto if output::can_draw() => vec![drawn()],
+            Self::Auto | Self::Lines => vec![lines()],
+            Self::Bar => vec![drawn()],
+            Self::Json => vec![Box::new(JsonReporter::new(std::io::stdout()))],
+            Self::None => Vec::new(),
+        }
+    }
+}
+
+pub(super) fn main(args: Args) -> Outcome {
+    if let Some(RunCommand::Single(single)) = &args.command {
+        return single::main(single);
+    }
+    let Some(file) = args.file.clone() else {
+        return Err(Failed::usage(anyhow::anyhow!("a run file is needed")));
+    };
+    if args.fail_under.is_some_and(|percent| !(0.0..=100.0).contains(&percent)) {
+        return Err(Failed::usage(anyhow::anyhow!("`--fail-under` takes a percentage from 0 to 100")));
+    }
+    let options = LoadOptions {
+        set: args.set.clone(),
+        params: args.param.clone(),
+        orchestrator_dirs: super::list::orchestrator_path(&args.orchestrator_dir),
+        only: args.only.clone(),
+        ..LoadOptions::new(file)
+    };
+    let (plan, warnings) = config::load(options)?;
+    show_warnings(&warnings);
+    if args.dry_run {
+        return dry_run(&plan, args.json);
+    }
+    let next = format!("refrain results {}", plan.name);
+    let summary = execute(plan, args.progress, args.accept_changes)?;
+    if args.json {
+        output::write_json(&summary)?;
+    } else if args.progress != Progress::Json && args.progress != Progress::None {
+        eprint_line(&format!("{:>12} {next}", "Next"));
+    }
+    Ok(exit::of_run(&summary, args.fail_under))
+}
+
+/// Says a line that is no data.
+pub(super) fn eprint_line(line: &str) {
+    anstream::eprintln!("{line}");
+}
+
+pub(super) fn show_warnings(warnings: &Warnings) {
+    for warning in &warnings.0 {
+        eprint_line(warning.render(true).trim_end());
+    }
+}
+
+/// Executes a plan with signals turned into cancellation.
+pub(super) fn execute(plan: RunPlan, progress: Progress, accept_changes: bool) -> Result<RunSummary, Failed> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failed::usage(anyhow::Error::new(error).context("cannot start the async runtime")))?;
+    let summary = runtime.block_on(async {
+        let run = host().prepare(plan, progress.reporters()).await?.accept_changes(accept_changes);
+        let cancel = run.cancel_handle();
+        tokio::select! {
+            summary = run.execute() => Ok::<_, Failed>(summary?),
+            error = obey_signals(cancel) => Err(Failed::usage(error)),
+        }
+    });
+    // Nothing of the run is left; a thread that blocks on a dead pipe must not hold the program.
+    runtime.shutdown_background();
+    summary
+}
+
+/// A host in the world of this process.
+pub(super) fn host() -> Host {
+    let builder = Host::builder().environment(std::env::vars_os().filter_map(|(name, value)| {
+        // Variables that are no text can be neither a key nor a path that we pass on.
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    }));
+    match std::env::current_exe() {
+        Ok(program) => builder.program(program),
+        Err(_) => builder,
+    }
+    .build()
+}
+
+/// Turns Ctrl-C and SIGTERM into escalating cancellation; ends only if signals cannot be heard.
+async fn obey_signals(cancel: CancelHandle) -> anyhow::Error {
+    let (mut interrupt, mut terminate) = match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
+        (Err(error), _) | (_, Err(error)) => return anyhow::Error::new(error).context("cannot listen for signals"),
+    };
+    loop {
+        let level = tokio::select! {
+            _ = interrupt.recv() => cancel.escalate(),
+            _ = terminate.recv() => {
+                cancel.raise(CancelLevel::Stop);
+                cancel.level()
+            }
+        };
+        eprint_line(match level {
+            CancelLevel::None => continue,
+            CancelLevel::Drain => "  Cancelling: running cells finish, nothing new starts (again: stop them)",
+            CancelLevel::Stop => "  Stopping: sessions end now and are recorded (again: kill)",
+            CancelLevel::Kill => "  Killing",
+        });
+    }
+}
+
+/// How many cells a dry run shows.
+const SHOWN: usize = 20;
+
+fn dry_run(plan: &RunPlan, json: bool) -> Outcome {
+    let rows = plan.cells.iter().map(|cell| {
+        let model = match cell.review_model {
+            Some(review) => format!("{} + {}", plan.models[cell.model].name, plan.models[review].name),
+            None => plan.models[cell.model].name.clone(),
+        };
+        [
+            cell.id.to_string(),
+            plan.harnesses[cell.harness].name.clone(),
+            model,
+            plan.tasks[cell.task].id.clone(),
+            plan.orchestrators[cell.orchestrator].label.clone(),
+            cell.repeat.to_string(),
+        ]
+    });
+    if json {
+        let cells: Vec<_> = rows
+            .map(|[cell_id, harness, model, task, orchestrator, repeat]| {
+                serde_json::json!({
+                    "cell_id": cell_id, "harness": harness, "model": model, "task": task,
+                    "orchestrator": orchestrator, "repeat": repeat.parse::<u32>().unwrap_or_default(),
+                })
+            })
+            .collect();
+        output::write_json(&serde_json::json!({"schema": 1, "run": plan.name, "total": cells.len(), "cells": cells}))?;
+        return Ok(exit::OK);
+    }
+    let head = ["cell id", "harness", "model", "task", "orchestrator", "repeat"];
+    output::write(&output::table(head, rows.take(SHOWN)))?;
+    let total = plan.cells.len();
+    if total > SHOWN {
+        output::write(&format!("… and {} more (--json lists all)\n", total - SHOWN))?;
+    }
+    output::write(&format!("\n{total} cells\n"))?;
+    Ok(exit::OK)
+}

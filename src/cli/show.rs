@@ -1,0 +1,210 @@
+//! `refrain show`: everything that is on record about one cell.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::results::{find_run, open};
+use super::{Failed, Outcome, exit, output};
+use crate::domain::{AttemptId, CellId, RunName, RunRecord, SessionRecord, Usage};
+use crate::redact::printable;
+use crate::report::text;
+use crate::store::{ResultFilter, Store};
+
+/// Show one cell: record, transitions, sessions, verdict, diff
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  refrain show scripted__scripted-small__fix-sum__r1\n  \
+                        refrain show fix-sum__r1 --attempt 1\n  refrain show fix-sum__r1 --diff | git apply")]
+pub(super) struct Args {
+    /// The cell's id, or a part of it that only one cell has
+    cell: String,
+    /// The run; by default the latest
+    #[arg(long)]
+    run: Option<String>,
+    /// Which attempt; by default the last
+    #[arg(long)]
+    attempt: Option<u32>,
+    /// Print the run record as JSON
+    #[arg(long, conflicts_with = "diff")]
+    json: bool,
+    /// Print the diff only
+    #[arg(long)]
+    diff: bool,
+    /// The results database
+    #[arg(long, default_value = "refrain.db", env = "REFRAIN_DB")]
+    db: PathBuf,
+}
+
+/// Reads the record of a cell's last attempt.
+pub(super) fn record(db: &Path, run: &RunName, cell: &CellId) -> Result<RunRecord, Failed> {
+    let store = open(db)?;
+    read(&store, run, cell, None)
+}
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let store = open(&args.db)?;
+    let run = find_run(&store, args.run.as_deref())?;
+    let cell = find_cell(&store, &run, &args.cell)?;
+    let record = read(&store, &run, &cell, args.attempt)?;
+    let diff = store.diff(&run, &cell).wait()?.unwrap_or_default();
+    if args.json {
+        output::write_json(&record)?;
+    } else if args.diff {
+        use std::io::Write as _;
+        std::io::stdout().write_all(&diff)?;
+    } else {
+        output::write(&report(&record, &diff))?;
+    }
+    Ok(exit::OK)
+}
+
+fn find_cell(store: &Store, run: &RunName, wanted: &str) -> Result<CellId, Failed> {
+    let ids: Vec<CellId> =
+        store.results(Some(run), &ResultFilter::default()).wait()?.into_iter().map(|row| row.cell).collect();
+    if let Some(exact) = ids.iter().find(|id| id.as_str() == wanted) {
+        return Ok(exact.clone());
+    }
+    let mut matches = ids.iter().filter(|id| id.as_str().contains(wanted));
+    match (matches.next(), matches.next()) {
+        (Some(only), None) => Ok(only.clone()),
+        (None, _) => Err(Failed::usage(anyhow::anyhow!("run `{run}` has no cell `{wanted}` with a result"))
+            .with_hint(format!("`refrain results {run}` lists them"))),
+        (Some(first), Some(second)) => Err(Failed::usage(anyhow::anyhow!("`{wanted}` is part of several cell ids"))
+            .with_hint(format!("such as `{first}` and `{second}`"))),
+    }
+}
+
+fn read(store: &Store, run: &RunName, cell: &CellId, attempt: Option<u32>) -> Result<RunRecord, Failed> {
+    let number = match attempt {
+        Some(number) => Some(number),
+        None => store.attempts(run, cell).wait()?.last().map(|attempt| attempt.id.number),
+    };
+    let record = match number {
+        Some(number) => store.record(&AttemptId { run: run.clone(), cell: cell.clone(), number }).wait()?,
+        None => None,
+    };
+    record.ok_or_else(|| {
+        let which = attempt.map_or_else(String::new, |attempt| format!(" attempt {attempt} of"));
+        Failed::usage(anyhow::anyhow!("there is no record of{which} `{cell}` in run `{run}`"))
+    })
+}
+
+fn report(record: &RunRecord, diff: &[u8]) -> String {
+    let mut out = String::new();
+    head(&mut out, record);
+    section(&mut out, "sessions", record.sessions.iter().map(session));
+    section(
+        &mut out,
+        "transitions",
+        record.transitions.iter().map(|step| {
+            let reason = step.reason.as_deref().map(|reason| format!("  ({})", one_line(reason))).unwrap_or_default();
+            format!("{}  {} → {}{reason}", step.at.strftime("%H:%M:%S%.3f"), step.from, step.to)
+        }),
+    );
+    section(&mut out, "script log", record.script_log.iter().map(|line| one_line(line)));
+    if let Some(verdict) = &record.verdict {
+        section(&mut out, "verdict", std::iter::once(verdict.summary.clone()));
+        section(
+            &mut out,
+            "tests",
+            verdict.tests.iter().map(|test| format!("{:<8} {}", test.status, one_line(&test.id))),
+        );
+        if !verdict.report.trim().is_empty() {
+            section(&mut out, "test output", printable(&verdict.report).lines().map(str::to_owned));
+        }
+    }
+    section(&mut out, "warnings", record.warnings.iter().map(|line| one_line(line)));
+    let diff = printable(&String::from_utf8_lossy(diff));
+    section(&mut out, "diff", diff.lines().map(str::to_owned));
+    out
+}
+
+fn head(out: &mut String, record: &RunRecord) {
+    let inputs = &record.inputs;
+    let mut line = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{name:<13} {value}");
+    };
+    line("cell", record.attempt.cell.to_string());
+    line("run", format!("{}, attempt {}", record.attempt.run, record.attempt.number));
+    let word = text::status_word(record.terminal, record.solved);
+    line("state", format!("{word} ({}, {}, {})", record.terminal, record.exit_class, record.error_class));
+    if let Some(failure) = &record.failure {
+        line("cause", format!("{} [{}]", one_line(&failure.to_string()), text::blame(failure)));
+    }
+    let version = inputs.harness_version.as_deref().map(|version| format!(" ({version})")).unwrap_or_default();
+    line("harness", format!("{}{version} on {}", inputs.harness, inputs.runtime));
+    line(
+        "model",
+        match &inputs.review_model {
+            Some(review) => format!("{}, review by {review}", inputs.model),
+            None => inputs.model.clone(),
+        },
+    );
+    line("task", format!("{} ({})", inputs.task, inputs.track));
+    let hash: String = inputs.orchestrator_hash.chars().take(12).collect();
+    line("orchestrator", format!("{} [{hash}]", inputs.orchestrator));
+    if let Some(note) = &record.note {
+        line("note", one_line(note));
+    }
+    line("time", format!("{} from {}", text::duration(Duration::from_millis(record.duration_ms)), record.started_at));
+    line("tokens", tokens(&record.usage));
+    line("cost", format!("{} (billable {})", text::cost(record.cost), text::cost(record.billable_cost)));
+    let changed = record.workspace.files_changed.map_or_else(|| "-".to_owned(), |files| files.to_string());
+    let lines = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+    line(
+        "changes",
+        format!(
+            "{changed} file(s), +{} −{}",
+            lines(record.workspace.lines_added),
+            lines(record.workspace.lines_removed)
+        ),
+    );
+}
+
+fn session(session: &SessionRecord) -> String {
+    let label = session.label.as_deref().or(session.phase.as_deref()).unwrap_or("-");
+    let mut line = format!(
+        "{}  {:<11} {:>7}  {:>9}  {}  {}",
+        session.index,
+        session.status(),
+        text::duration(session.duration),
+        text::cost(session.cost),
+        one_line(label),
+        tokens(&session.usage),
+    );
+    if !session.ok() {
+        line.push_str(&format!("  ({})", one_line(&session.end.reason())));
+    }
+    for warning in &session.warnings {
+        line.push_str(&format!("\n     warning: {}", one_line(warning)));
+    }
+    line
+}
+
+fn tokens(usage: &Usage) -> String {
+    let show = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+    format!(
+        "in {} cached {} written {} out {} (reasoning {})",
+        show(usage.input),
+        show(usage.cache_read),
+        show(usage.cache_write),
+        show(usage.output),
+        show(usage.reasoning)
+    )
+}
+
+fn section(out: &mut String, title: &str, lines: impl Iterator<Item = String>) {
+    let mut lines = lines.peekable();
+    if lines.peek().is_none() {
+        return;
+    }
+    out.push_str(&format!("\n{title}\n"));
+    for line in lines {
+        out.push_str(&format!("  {line}\n"));
+    }
+}
+
+fn one_line(text: &str) -> String {
+    printable(text).lines().collect::<Vec<_>>().join(" ⏎ ")
+}

@@ -1,0 +1,13 @@
+//! The program as a user meets it: help texts, messages, exit codes, and whole runs with the offline agent.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(feature = "cli")]
+#![allow(clippy::disallowed_methods, reason = "tests wait for real processes")]
+
+mod bed;
+mod help;
+mod interruption;
+mod messages;
+mod reading;
+mod running;
+mod single;

@@ -1,0 +1,104 @@
+//! Commands that only read: dry runs, lists, results, doctor.
+
+use insta::assert_snapshot;
+
+use crate::bed::{SOLVE, TestBed, play};
+
+#[test]
+fn a_dry_run_shows_the_first_cells_and_the_total() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let ran = bed.run(&["run", "runs/demo.yaml", "--dry-run", "--set", "repeats=25"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert_snapshot!(ran.stdout);
+    assert!(!bed.path().join("refrain.db").exists());
+}
+
+#[test]
+fn a_dry_run_as_json_lists_every_cell() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let ran = bed.run(&["run", "runs/demo.yaml", "--dry-run", "--json", "--set", "repeats=25"]);
+    let plan: serde_json::Value = serde_json::from_str(&ran.stdout).expect("valid JSON");
+    assert_eq!((plan["total"].as_u64(), plan["cells"].as_array().map(Vec::len)), (Some(25), Some(25)));
+    assert_eq!(plan["cells"][24]["cell_id"], "scripted__scripted-small__greeting__r25");
+}
+
+#[test]
+fn only_takes_a_pattern() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let ran = bed.run(&["run", "runs/demo.yaml", "--dry-run", "--set", "repeats=25", "--only", "*__r1?"]);
+    assert!(ran.stdout.ends_with("\n10 cells\n"), "{}", ran.stdout);
+}
+
+#[test]
+fn lists_show_what_there_is() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let tasks = bed.run(&["list", "tasks"]);
+    assert_eq!(
+        (tasks.code, tasks.stdout.as_str()),
+        (Some(0), "TASK      TRACK  DIFFICULTY  NAME\ngreeting  swe    -           Greet\n")
+    );
+    for (what, name) in [("harnesses", "scripted"), ("orchestrators", "refine")] {
+        let ran = bed.run(&["list", what]);
+        assert!(ran.code == Some(0) && ran.stdout.contains(name), "{ran:?}");
+    }
+    assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
+    let runs = bed.run(&["list", "runs"]);
+    assert!(runs.stdout.contains("demo") && runs.stdout.contains("$0.000150"), "{}", runs.stdout);
+}
+
+#[test]
+fn results_are_a_table_and_a_comparison() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
+    let shown = bed.run(&["results"]).stdout;
+    assert!(shown.contains("PASSED  scripted__scripted-small__greeting__r1  1         1/1"), "{shown}");
+    assert!(shown.contains("one-shot      scripted  scripted-small  1/1     100%  0        $0.000150"), "{shown}");
+}
+
+#[test]
+fn doctor_masks_keys() {
+    let bed = TestBed::new();
+    let output = bed.command(&["doctor"]).env("OPENAI_API_KEY", "sk-visible-nowhere").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("OPENAI_API_KEY") && text.contains("set (hidden)"), "{text}");
+    assert!(!text.contains("visible"), "{text}");
+}
+
+#[test]
+fn doctor_names_what_is_missing() {
+    let bed = TestBed::new();
+    let output = bed.command(&["doctor", "--json"]).env("PATH", "/nowhere").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("valid JSON");
+    let git = &report["findings"][0];
+    assert_eq!((git["what"].as_str(), git["state"].as_str()), (Some("git"), Some("missing")));
+}
+
+#[test]
+fn init_writes_a_project_that_runs() {
+    let bed = TestBed::new();
+    assert_eq!(bed.run(&["init", "new"]).code, Some(0));
+    let ran = bed
+        .command(&["run", "runs/starter.yaml", "--progress", "lines"])
+        .current_dir(bed.path().join("new"))
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("1 passed, 1 failed, 0 errored"), "{shown}");
+    let ignored = std::fs::read_to_string(bed.path().join("new/.gitignore")).unwrap();
+    assert_eq!(ignored, "/.refrain/\n/refrain.db*\n");
+}
+
+#[test]
+fn json_progress_is_a_gapless_stream_on_standard_output() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "json"]);
+    let events: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).expect("valid JSON")).collect();
+    for (seq, event) in events.iter().enumerate() {
+        assert_eq!((event["seq"].as_u64(), event["run"].as_str()), (Some(seq as u64), Some("demo")));
+    }
+    let kinds: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!((kinds.first(), kinds.last()), (Some(&"run_started"), Some(&"run_finished")));
+}
