@@ -30,7 +30,7 @@ use matcher::Matcher;
 /// The shortest value that is searched for, in bytes. Shorter ones would blank ordinary words.
 pub const MIN_SECRET_BYTES: usize = 6;
 
-/// Text without secrets. Made by a [`Redactor`], or from a literal of this program.
+/// Text without secrets. Made by a [`Redactor`] or from a literal of this program; reading it back trusts who wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Redacted(String);

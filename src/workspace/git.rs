@@ -49,6 +49,7 @@ const SETTINGS: &[&str] = &[
     "core.logAllRefUpdates=false",
     "commit.gpgSign=false",
     "gc.auto=0",
+    "pack.writeReverseIndex=false",
     "maintenance.auto=false",
     // The user named the repository; whose it is does not matter for reading it.
     "safe.directory=*",

@@ -1,31 +1,32 @@
 //! The task's files: where they come from, what an agent did to them, and what a script may do with them.
 //!
-//! The host never runs git on anything an agent has touched. It walks trees itself ([`snapshot`]), compares them itself
-//! ([`diff`]), and follows no link that leads out. Git runs on the host in one place only: to prepare a seed from the
-//! user's repository and to build, once for each seed, the repository that agents find ([`seed`]).
+//! The host never runs git on anything an agent has touched. It walks trees itself (`walk`, `record`), compares them
+//! itself ([`diff`]), and follows no link that leads out. Git runs on the host in one place only: to prepare a seed from
+//! the user's repository and to build, once for each seed, the repository that agents find (`seed`, `source`,
+//! `template`).
 //!
-//! The life of a workspace: [`SeedCache::prepare`] → [`place`] → the agent → [`collect()`] (or, in between, [`fork`],
+//! The life of a workspace: [`SeedCache::prepare`] → [`place`] → the agent → [`collect()`] (or, in between, [`fork()`],
 //! [`merge`], [`discard`] and the reads of [`WorkspaceFiles`]). Judging the result is the evaluator's part.
 
-pub mod access;
+mod access;
 mod beneath;
-pub mod collect;
+mod collect;
 pub mod diff;
 mod error;
-pub mod fork;
+mod fork;
 mod git;
 mod names;
 mod record;
 mod remote;
 mod remove;
-pub mod seed;
+mod seed;
 mod shell;
-pub mod snapshot;
+mod snapshot;
 mod source;
 mod template;
 mod walk;
 
-pub use access::WorkspaceFiles;
+pub use access::{MAX_READ_BYTES, WorkspaceFiles};
 pub use collect::{Collected, collect, collect_at, place, place_tree, rebase};
 pub use diff::{Diff, DiffLimits, DiffStats};
 pub use error::WorkspaceError;

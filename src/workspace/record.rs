@@ -100,7 +100,10 @@ impl Recorder {
                 write_sparse(file, piece).map_err(|e| copy.error("write", path, e))?;
             }
         }
-        if let (Some(file), Some(copy)) = (into, &self.copy) {
+        // Zeros skipped at the end have not made the file longer.
+        if let (Some(file), Some(copy)) = (into, &self.copy)
+            && size >= BUFFER as u64
+        {
             file.set_len(size).map_err(|e| copy.error("write", path, e))?;
         }
         Ok(Some(FileEntry { kind: FileKind::Regular, size, hash: *hasher.finalize().as_bytes() }))

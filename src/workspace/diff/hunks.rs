@@ -2,7 +2,9 @@
 
 use std::io::Write as _;
 
-use imara_diff::{Algorithm, Diff, Hunk, InternedInput, Token};
+use imara_diff::{Hunk, InternedInput, Token};
+
+use super::edits;
 
 /// Unchanged lines shown before and after a change.
 const CONTEXT: u32 = 3;
@@ -17,10 +19,12 @@ pub(super) struct Lines {
 /// Appends the hunks that turn `old` into `new`.
 pub(super) fn write(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> Lines {
     let input = InternedInput::new(old, new);
-    let mut diff = Diff::compute(Algorithm::Histogram, &input);
-    diff.postprocess_lines(&input);
+    let hunks = edits::between(&input);
     let mut group: Vec<Hunk> = Vec::new();
-    for hunk in diff.hunks() {
+    let mut lines = Lines::default();
+    for hunk in hunks {
+        lines.added += u64::from(hunk.after.end - hunk.after.start);
+        lines.removed += u64::from(hunk.before.end - hunk.before.start);
         if group.last().is_some_and(|last| hunk.before.start - last.before.end > 2 * CONTEXT) {
             write_group(&input, &group, out);
             group.clear();
@@ -28,21 +32,12 @@ pub(super) fn write(old: &[u8], new: &[u8], out: &mut Vec<u8>) -> Lines {
         group.push(hunk);
     }
     write_group(&input, &group, out);
-    Lines { added: diff.count_additions().into(), removed: diff.count_removals().into() }
+    lines
 }
 
 /// Writes hunks that stand so close together that their surroundings meet.
 fn write_group(input: &InternedInput<&[u8]>, group: &[Hunk], out: &mut Vec<u8>) {
-    let [first, .., last] = group else {
-        if let [only] = group {
-            write_lines(input, only, only, group, out);
-        }
-        return;
-    };
-    write_lines(input, first, last, group, out);
-}
-
-fn write_lines(input: &InternedInput<&[u8]>, first: &Hunk, last: &Hunk, group: &[Hunk], out: &mut Vec<u8>) {
+    let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
     // What stands before the first change and after the last is equal on both sides, so one offset serves both.
     let lead = CONTEXT.min(first.before.start);
     let trail = CONTEXT.min(count(&input.before) - last.before.end);

@@ -5,6 +5,7 @@
 
 mod binary;
 mod changes;
+mod edits;
 mod hunks;
 mod patch;
 #[cfg(test)]
