@@ -12,14 +12,19 @@ use crate::store::{RunHandle, Store};
 /// Takes events from every part of the engine. Clones feed one stream.
 #[derive(Debug, Clone)]
 pub struct EventSink {
-    sender: mpsc::UnboundedSender<EventKind>,
+    sender: mpsc::UnboundedSender<Option<EventKind>>,
 }
 
 impl EventSink {
     /// Emits an event. Events after the end of the stream are dropped.
     pub(crate) fn emit(&self, kind: EventKind) {
         // The stream ends before its senders only when the run is being torn down.
-        let _ = self.sender.send(kind);
+        let _ = self.sender.send(Some(kind));
+    }
+
+    /// Ends the stream. Sinks that are still held, by the thread of a script that was left behind, do not keep it open.
+    pub(crate) fn end(&self) {
+        let _ = self.sender.send(None);
     }
 }
 
@@ -28,7 +33,7 @@ pub type Listener = Box<dyn FnMut(&Event) + Send>;
 
 /// The end of the stream that stamps and delivers.
 pub(crate) struct EventStream {
-    receiver: mpsc::UnboundedReceiver<EventKind>,
+    receiver: mpsc::UnboundedReceiver<Option<EventKind>>,
     run: RunHandle,
     clock: Arc<dyn Clock>,
     store: Store,
@@ -50,12 +55,16 @@ impl EventStream {
         (EventSink { sender }, Self { receiver, run, clock, store, listeners })
     }
 
-    /// Delivers until every sink is gone. Events are a view: when they cannot be stored, listeners still get them.
+    /// Delivers until the stream is ended or every sink is gone. Events are a view: when they cannot be stored, listeners still get them.
     pub(crate) async fn deliver(mut self) {
         let mut seq = 0;
         let mut batch = Vec::new();
-        while self.receiver.recv_many(&mut batch, BATCH).await > 0 {
-            let events: Vec<Event> = batch.drain(..).map(|kind| self.stamp(&mut seq, kind)).collect();
+        let mut open = true;
+        while open && self.receiver.recv_many(&mut batch, BATCH).await > 0 {
+            let ended = batch.iter().position(Option::is_none);
+            open = ended.is_none();
+            batch.truncate(ended.unwrap_or(batch.len()));
+            let events: Vec<Event> = batch.drain(..).flatten().map(|kind| self.stamp(&mut seq, kind)).collect();
             for event in &events {
                 for listener in &mut self.listeners {
                     listener(event);

@@ -69,7 +69,7 @@ pub async fn run(
     if let Ok(summary) = &summary {
         sink.emit(EventKind::RunFinished { summary: summary.clone() });
     }
-    drop(sink);
+    sink.end();
     while delivery.join_next().await.is_some() {}
     summary
 }
