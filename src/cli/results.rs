@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+use serde::Serialize;
+
 use super::{Failed, Outcome, exit, output};
 use crate::domain::{Micros, RunName};
 use crate::report::text;
@@ -11,7 +14,7 @@ use crate::store::{ResultFilter, ResultRow, Store};
 /// Show the results of a run, by default of the latest
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  refrain results\n  refrain results nightly\n  \
-                        refrain results nightly --json | jq '.results[] | select(.solved == false)'")]
+                        refrain results nightly --json | jq '.results[] | select(.success == false)'")]
 pub(super) struct Args {
     /// The run
     run: Option<String>,
@@ -54,7 +57,8 @@ pub(super) fn main(args: &Args) -> Outcome {
     let run = find_run(&store, args.run.as_deref())?;
     let rows = store.results(Some(&run), &ResultFilter::default()).wait()?;
     if args.json {
-        output::write_json(&serde_json::json!({"schema": 1, "run": run, "results": rows}))?;
+        let results = rows.iter().map(JsonRow::of).collect();
+        output::write_json(&JsonResults { schema: 1, run: &run, results })?;
         return Ok(exit::OK);
     }
     let head = ["state", "cell", "sessions", "tests", "time", "cost", "class"];
@@ -65,6 +69,88 @@ pub(super) fn main(args: &Args) -> Outcome {
         grouped(&rows),
     ))?;
     Ok(exit::OK)
+}
+
+/// The machine-readable results: a public surface, so its names are written out here. They are those of the columns.
+#[derive(Serialize)]
+struct JsonResults<'a> {
+    schema: u32,
+    run: &'a RunName,
+    results: Vec<JsonRow<'a>>,
+}
+
+/// One cell. What nobody measured is null.
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    cell_id: &'a str,
+    attempt: u32,
+    harness: &'a str,
+    model: &'a str,
+    review_model: Option<&'a str>,
+    task_id: &'a str,
+    track: &'static str,
+    orchestrator: &'a str,
+    repeat: u32,
+    terminal_state: &'static str,
+    exit_class: &'static str,
+    error_class: &'static str,
+    error_message: Option<&'a str>,
+    success: Option<bool>,
+    tests_passed: Option<u32>,
+    tests_total: Option<u32>,
+    num_sessions: u64,
+    num_api_calls: Option<u64>,
+    num_tool_calls: Option<u64>,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+    total_cost_micros: Option<Micros>,
+    billable_micros: Option<Micros>,
+    cost_mode: Option<&'static str>,
+    latency_ms: Option<u64>,
+    duration_ms: u64,
+    retry_count: u32,
+    timestamp: Timestamp,
+}
+
+impl<'a> JsonRow<'a> {
+    fn of(row: &'a ResultRow) -> Self {
+        Self {
+            cell_id: row.cell.as_str(),
+            attempt: row.attempt,
+            harness: &row.harness,
+            model: &row.model,
+            review_model: row.review_model.as_deref(),
+            task_id: &row.task,
+            track: row.track.as_str(),
+            orchestrator: &row.orchestrator,
+            repeat: row.repeat,
+            terminal_state: row.terminal.as_str(),
+            exit_class: row.exit_class.as_str(),
+            error_class: row.error_class.as_str(),
+            error_message: row.error_message.as_deref(),
+            success: row.solved,
+            tests_passed: row.tests_passed,
+            tests_total: row.tests_total,
+            num_sessions: row.num_sessions,
+            num_api_calls: row.num_api_calls,
+            num_tool_calls: row.num_tool_calls,
+            input_tokens: row.usage.input,
+            output_tokens: row.usage.output,
+            cache_read_tokens: row.usage.cache_read,
+            cache_write_tokens: row.usage.cache_write,
+            reasoning_tokens: row.usage.reasoning,
+            total_cost_micros: row.total_cost,
+            billable_micros: row.billable_cost,
+            cost_mode: row.cost_mode.map(crate::domain::CostMode::as_str),
+            latency_ms: row.latency_ms,
+            duration_ms: row.duration_ms,
+            retry_count: row.retry_count,
+            timestamp: row.timestamp,
+        }
+    }
 }
 
 fn cells(row: &ResultRow) -> [String; 7] {

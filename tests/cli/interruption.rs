@@ -65,7 +65,7 @@ fn the_first_interrupt_lets_running_cells_finish() {
     assert_eq!(code, Some(130), "{shown}");
     let done = bed.results();
     assert!(!done.is_empty() && done.len() < 6, "{shown}");
-    assert!(done.iter().all(|row| row["solved"] == true), "{done:?}");
+    assert!(done.iter().all(|row| row["success"] == true), "{done:?}");
     assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
     let all = bed.results();
     assert_eq!(all.len(), 6);
@@ -84,10 +84,10 @@ fn the_second_interrupt_stops_sessions_and_records_them() {
     signal(&child, "-INT");
     let (code, shown) = finish(child);
     assert_eq!(code, Some(130), "{shown}");
-    assert!(bed.results().iter().any(|row| row["terminal"] == "cancelled"), "{shown}");
+    assert!(bed.results().iter().any(|row| row["terminal_state"] == "cancelled"), "{shown}");
     assert_eq!(processes_of(&bed), Vec::<String>::new());
     assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
-    assert!(bed.results().iter().all(|row| row["solved"] == true));
+    assert!(bed.results().iter().all(|row| row["success"] == true));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_killed_host_loses_nothing_and_leaves_nothing() {
     let bed = project(6);
     let mut child = bed.start(&["run", "runs/demo.yaml", "--progress", "lines"]);
     wait_for("a finished cell", || {
-        bed.path().join("refrain.db").exists() && bed.run(&["results", "--json"]).stdout.contains("\"solved\": true")
+        bed.path().join("refrain.db").exists() && bed.run(&["results", "--json"]).stdout.contains("\"success\": true")
     });
     child.kill().expect("killed");
     child.wait().expect("ends");

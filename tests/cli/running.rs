@@ -50,7 +50,7 @@ fn refine_solves_what_one_shot_does_not() {
     let shown = run(&bed, 0);
     assert!(shown.contains("1 passed, 1 failed, 0 errored"), "{shown}");
     let rows = bed.results();
-    let solved = |id: &str| rows.iter().find(|row| row["cell"] == id).map(|row| row["solved"].clone());
+    let solved = |id: &str| rows.iter().find(|row| row["cell_id"] == id).map(|row| row["success"].clone());
     assert_eq!(solved(CELL), Some(false.into()));
     assert_eq!(solved(&format!("{CELL}__orch-refine")), Some(true.into()));
 }
