@@ -64,7 +64,8 @@ pub(crate) async fn run(context: &CellContext, number: u32, retries: u32) -> Res
         started_at: services.clock.now(),
     };
     services.store.begin_attempt(&start).await?;
-    let mut journey = Journey::begin(id.clone(), Arc::clone(&services.clock), context.events.clone());
+    let mut journey =
+        Journey::begin(id.clone(), Arc::clone(&services.clock), context.events.clone(), services.store.clone());
 
     let mut ready = None;
     let cause = match prepare(context, &id, &folder, &scratch, &mut journey, &mut ready).await {
@@ -139,6 +140,9 @@ async fn carry_out(
     finish: &mut Finish,
 ) -> Option<Failure> {
     if let Err(failure) = journey.step(AttemptState::Executing) {
+        return Some(failure);
+    }
+    if let Err(failure) = journey.settle().await {
         return Some(failure);
     }
     let executed = execute(context, id, ready).await;

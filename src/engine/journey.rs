@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::events::EventSink;
 use crate::clock::Clock;
 use crate::domain::{AttemptId, AttemptState, EventKind, Failure, Terminal, Transition};
+use crate::store::{Store, Ticket};
 
 /// The state of an attempt and its append-only log.
 #[derive(Debug)]
@@ -14,12 +15,14 @@ pub(crate) struct Journey {
     log: Vec<Transition>,
     clock: Arc<dyn Clock>,
     events: EventSink,
+    store: Store,
+    unsettled: Option<Ticket<()>>,
 }
 
 impl Journey {
     /// Begins at [`AttemptState::Pending`].
-    pub(crate) fn begin(attempt: AttemptId, clock: Arc<dyn Clock>, events: EventSink) -> Self {
-        Self { attempt, state: AttemptState::Pending, log: Vec::new(), clock, events }
+    pub(crate) fn begin(attempt: AttemptId, clock: Arc<dyn Clock>, events: EventSink, store: Store) -> Self {
+        Self { attempt, state: AttemptState::Pending, log: Vec::new(), clock, events, store, unsettled: None }
     }
 
     /// Takes the step `to`.
@@ -40,6 +43,19 @@ impl Journey {
         self.advance(to, Some(reason.into()))
     }
 
+    /// Waits until the last step is on the disk. A host that finds a crashed attempt later knows by its step whether
+    /// money may have been spent, so the step to [`AttemptState::Executing`] must be there before the first session.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Store`] if the store cannot keep it.
+    pub(crate) async fn settle(&mut self) -> Result<(), Failure> {
+        match self.unsettled.take() {
+            Some(ticket) => ticket.await.map_err(|error| Failure::Store { message: error.to_string() }),
+            None => Ok(()),
+        }
+    }
+
     /// Ends the attempt and returns the log.
     pub(crate) fn end(&mut self, terminal: Terminal, reason: Option<String>) -> Vec<Transition> {
         if let Err(failure) = self.advance(AttemptState::Ended(terminal), reason) {
@@ -51,7 +67,12 @@ impl Journey {
     fn advance(&mut self, to: AttemptState, reason: Option<String>) -> Result<(), Failure> {
         let from = self.state;
         self.state = from.advance(to).map_err(|illegal| Failure::Runtime { message: illegal.to_string() })?;
-        self.log.push(Transition { from, to, at: self.clock.now(), reason: reason.clone() });
+        let transition = Transition { from, to, at: self.clock.now(), reason: reason.clone() };
+        if !to.is_terminal() {
+            // The end is stored with the whole record; the steps before it show how far a crashed attempt had come.
+            self.unsettled = Some(self.store.add_transition(&self.attempt, &transition));
+        }
+        self.log.push(transition);
         self.events.emit(EventKind::StateChanged {
             cell: self.attempt.cell.clone(),
             attempt: self.attempt.number,

@@ -7,7 +7,7 @@ use super::error::{Fault, StoreError};
 use super::owner::Owner;
 use super::row::{Columns, parse_state, time};
 use super::worker::Ticket;
-use super::{Store, ledger, results};
+use super::{LedgerEntry, LedgerKind, Store, ledger, results};
 use crate::domain::{
     AttemptId, AttemptState, CellId, CellKey, ErrorClass, ExitClass, Failure, Micros, RunName, RunRecord, Terminal,
     Transition,
@@ -339,6 +339,18 @@ fn mark_orphaned(tx: &Connection, orphan: &Orphan, at: Timestamp) -> Result<bool
     ])?;
     if cost.is_some() {
         ledger::release_rest(tx, id, "orphaned", at)?;
+    } else {
+        // What its open session has cost nobody knows: the run's sums are lower bounds from here on.
+        let entry = LedgerEntry {
+            attempt: id.clone(),
+            kind: LedgerKind::Spend,
+            reference: "cut off".to_owned(),
+            amount: None,
+            billable: None,
+            at,
+            note: Some(failure.to_string()),
+        };
+        ledger::append(tx, &entry)?;
     }
     results::refresh_costs(tx, &id.run, &id.cell)?;
     Ok(true)

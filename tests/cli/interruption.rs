@@ -111,3 +111,21 @@ fn a_killed_host_loses_nothing_and_leaves_nothing() {
     assert_eq!(processes_of(&bed), Vec::<String>::new());
     assert!(!bed.path().join(".refrain/scratch").read_dir().is_ok_and(|mut left| left.next().is_some()));
 }
+
+#[test]
+fn what_a_session_that_was_cut_off_cost_is_unknown_and_not_zero() {
+    let steps = "[{message: working}, {usage: {input: 100, output: 10, cache_read: 0, cache_write: 0, reasoning: 0}}, \
+                 {sleep: 1.5}, {write: {path: greet.sh, content: echo hello world}}]";
+    let bed = TestBed::with_play(&play(&[steps]));
+    let mut child = bed.start(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    wait_for("a session", || sessions_running(&bed));
+    child.kill().expect("killed");
+    child.wait().expect("ends");
+    let again = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let row = &bed.results()[0];
+    assert_eq!((row["attempt"].as_u64(), row["success"].as_bool()), (Some(2), Some(true)));
+    assert!(row["total_cost_micros"].is_null(), "{row}");
+    assert_eq!(bed.record("greeting")["cost"], 150);
+    assert!(again.stderr.contains("Billable cost: at least $0.000150"), "{}", again.stderr);
+}
