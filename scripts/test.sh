@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-steps="format architecture lints tests docs tasks readme reference examples quickstart provider"
+steps="format architecture lints tests docs tasks strategies readme reference examples quickstart provider"
 
 release() {
     cargo build --release --quiet
@@ -34,6 +34,13 @@ step_tests() {
 step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --all-features; }
 
 step_tasks() { scripts/check-tasks.sh; }
+
+# The orchestrators that come with the program pass their own tests.
+step_strategies() {
+    release
+    "$REFRAIN" check orchestrators
+    "$REFRAIN" test orchestrators
+}
 
 # Every `cargo run` line of the README does what it says.
 step_readme() {

@@ -6,6 +6,8 @@ use crate::domain::event::RunSummary;
 pub(super) const OK: u8 = 0;
 /// `run single`: the task was not solved.
 pub(super) const NOT_SOLVED: u8 = 1;
+/// `test`: a test failed.
+pub(super) const TESTS_FAILED: u8 = 1;
 /// The command line or a file that the user wrote is wrong.
 pub(super) const USAGE: u8 = 2;
 /// The runtime is not there.

@@ -2,11 +2,13 @@
 //!
 //! Data goes to standard output, everything else to standard error. Errors say what happened, then why, then a hint.
 
+mod check;
 mod completions;
 mod doctor;
 mod exit;
 mod init;
 mod list;
+mod new;
 mod output;
 mod results;
 mod run;
@@ -14,6 +16,8 @@ mod schema;
 mod scripted;
 mod show;
 mod single;
+mod test;
+mod test_report;
 
 use std::process::ExitCode;
 
@@ -40,6 +44,9 @@ enum Command {
     Results(results::Args),
     Show(show::Args),
     List(list::Args),
+    New(new::Args),
+    Check(check::Args),
+    Test(test::Args),
     Init(init::Args),
     Schema(schema::Args),
     Doctor(doctor::Args),
@@ -144,6 +151,9 @@ fn dispatch(command: Command) -> Outcome {
         Command::Results(args) => results::main(&args),
         Command::Show(args) => show::main(&args),
         Command::List(args) => list::main(&args),
+        Command::New(args) => new::main(&args),
+        Command::Check(args) => check::main(&args),
+        Command::Test(args) => test::main(&args),
         Command::Init(args) => init::main(&args),
         Command::Schema(args) => schema::main(&args),
         Command::Doctor(args) => doctor::main(&args),

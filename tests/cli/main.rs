@@ -11,3 +11,4 @@ mod messages;
 mod reading;
 mod running;
 mod single;
+mod strategies;

@@ -70,6 +70,8 @@ pub struct TestResult {
 pub struct TestFile {
     /// The file.
     pub path: PathBuf,
+    /// The folder of the orchestrator that it tests; places and covered files are relative to it.
+    pub root: PathBuf,
     /// Its tests, in the order in which they ran.
     pub results: Vec<TestResult>,
     /// Why the file itself did not run to its end.
@@ -171,5 +173,5 @@ fn run_file(path: &Path, options: &TestOptions) -> Result<TestFile, SourceError>
         )),
     };
     let (results, coverage) = recorder.finish();
-    Ok(TestFile { path: path.to_owned(), results, error, coverage })
+    Ok(TestFile { path: path.to_owned(), root: root.to_owned(), results, error, coverage })
 }
