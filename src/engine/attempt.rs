@@ -1,4 +1,4 @@
-//! One try at a cell, from its claim to its record.
+//! One try at a cell that is claimed, to its record.
 //!
 //! Whatever happens, what the agent left is collected and accounted for first, then judged where it may be, then
 //! recorded: `run_record.json` before the store's row, so that a crash between the two loses nothing.
@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::claims::Claim;
 use super::ending::{self, ScriptEnd};
 use super::error::EngineError;
 use super::finish::{self, Finish};
@@ -26,7 +27,6 @@ use crate::domain::{AttemptId, AttemptState, Failure, RunRecord, Verdict};
 use crate::evaluator::{EvaluationError, EvaluationInput};
 use crate::runtime::Environment;
 use crate::script::{ScriptEnd as LuaEnd, ScriptErrorKind, ScriptJob, ScriptLimits, StopHandle};
-use crate::store::AttemptStart;
 use crate::workspace::{Collected, Seeded, collect, place};
 
 /// What an open environment needs to be closed and judged.
@@ -48,22 +48,12 @@ pub(crate) struct Executed {
 /// # Errors
 ///
 /// [`EngineError`] only where the result cannot be kept.
-pub(crate) async fn run(context: &CellContext, number: u32, retries: u32) -> Result<RunRecord, EngineError> {
+pub(crate) async fn run(context: &CellContext, claim: Claim, retries: u32) -> Result<RunRecord, EngineError> {
     let services = Arc::clone(&context.services);
-    let cell = context.cell();
-    let id = AttemptId { run: services.plan.name.clone(), cell: cell.id.clone(), number };
+    let Claim { id, key } = claim;
     let folder = services.layout.attempt(&id);
     let scratch = services.layout.scratch(&id);
-    let key = services.plan.cell_key(cell);
-    let mut finish = Finish::begin(context.clone(), id.clone(), retries, key.clone());
-    let start = AttemptStart {
-        id: id.clone(),
-        key,
-        scratch: scratch.clone(),
-        owner: services.owner.clone(),
-        started_at: services.clock.now(),
-    };
-    services.store.begin_attempt(&start).await?;
+    let mut finish = Finish::begin(context.clone(), id.clone(), retries, key);
     let mut journey =
         Journey::begin(id.clone(), Arc::clone(&services.clock), context.events.clone(), services.store.clone());
 

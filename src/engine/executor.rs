@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::accounts;
 use super::attempt;
 use super::cancel::{CancelHandle, CancelLevel};
+use super::claims;
 use super::dispatcher::{Action, Dispatcher};
 use super::error::EngineError;
 use super::events::{EventSink, EventStream, Listener};
@@ -32,6 +33,8 @@ enum CellEnd {
     Recorded,
     Skipped(String),
     Interrupted,
+    /// Another process has it.
+    Elsewhere,
 }
 
 /// Runs every cell of a plan that is not decided yet.
@@ -79,6 +82,7 @@ pub async fn run(
 struct Open {
     skipped: BTreeMap<String, usize>,
     not_run: usize,
+    elsewhere: Vec<CellId>,
 }
 
 async fn carry_out(
@@ -120,6 +124,9 @@ async fn carry_out(
                         Ok(CellEnd::Recorded) => {}
                         Ok(CellEnd::Skipped(reason)) => *open.skipped.entry(reason).or_default() += 1,
                         Ok(CellEnd::Interrupted) => open.not_run += 1,
+                        Ok(CellEnd::Elsewhere) => {
+                            open.elsewhere.push(services.plan.cells[index].id.clone());
+                        }
                         Err(error) => {
                             dispatcher.broke();
                             cancel.raise(CancelLevel::Stop);
@@ -151,13 +158,20 @@ async fn run_cell(context: CellContext, first: u32) -> Result<CellEnd, EngineErr
     let policy = RetryPolicy { infrastructure: plan.infrastructure, on_timeout: plan.on_timeout };
     let mut cost = Some(Micros::ZERO);
     loop {
+        if let Some(reason) = claims::elsewhere(&context, number).await? {
+            return Ok(left_to_others(&context, reason));
+        }
         if let Err(reason) = accounts::admit(&context, number).await? {
             context.events.emit(EventKind::CellSkipped { cell, reason: reason.clone() });
             return Ok(CellEnd::Skipped(reason));
         }
+        let claim = match claims::claim(&context, number).await? {
+            Ok(claim) => claim,
+            Err(reason) => return Ok(left_to_others(&context, reason)),
+        };
         context.events.emit(EventKind::AttemptStarted { cell: cell.clone(), attempt: number });
         let retries = number - first;
-        let record = attempt::run(&context, number, retries).await?;
+        let record = attempt::run(&context, claim, retries).await?;
         cost = cost.zip(record.cost).map(|(sum, cost)| sum + cost);
         let decision = record
             .failure
@@ -178,6 +192,11 @@ async fn run_cell(context: CellContext, first: u32) -> Result<CellEnd, EngineErr
             }
         }
     }
+}
+
+fn left_to_others(context: &CellContext, reason: String) -> CellEnd {
+    context.events.emit(EventKind::CellSkipped { cell: context.cell().id.clone(), reason });
+    CellEnd::Elsewhere
 }
 
 /// A number in `[0, 1)` that is the attempt's own: jitter needs to differ between cells, not to surprise.
@@ -216,6 +235,12 @@ async fn sum_up(services: &Services, cancel: &CancelHandle, open: Open) -> Resul
     summary.total = services.plan.cells.len();
     summary.skipped = open.skipped.into_iter().collect();
     summary.not_run = open.not_run;
+    for cell in &open.elsewhere {
+        // What the other process has finished meanwhile is in the totals.
+        if claims::is_open(services, cell).await? {
+            summary.not_run += 1;
+        }
+    }
     summary.budget = services.plan.budget;
     summary.interrupted = cancel.level() != CancelLevel::None;
     Ok(summary)

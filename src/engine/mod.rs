@@ -9,6 +9,7 @@ pub(crate) mod accounts;
 pub(crate) mod attempt;
 pub mod cancel;
 pub(crate) mod checks;
+pub(crate) mod claims;
 pub mod dispatcher;
 pub(crate) mod ending;
 pub mod error;
