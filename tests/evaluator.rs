@@ -420,15 +420,37 @@ async fn zero_tests_are_never_a_pass() {
 }
 
 #[tokio::test]
-async fn a_timeout_keeps_what_was_seen() {
+async fn a_timeout_fails_the_declared_tests_and_keeps_what_was_seen() {
     let command = "echo 1..5; echo ok 1 - a; echo not ok 2 - b; sleep 600; echo ok 3 - c";
     let mut bed = Bed::new(command).write("hidden/x", "").declare(&["a", "b", "c"], &["d", "e"]);
     bed.timeout = Duration::from_secs(1);
+    let verdict = bed.verdict().await;
+    assert_eq!((verdict.solved, verdict.passed, verdict.total, verdict.exit_code), (false, 1, 5, None));
+    assert_eq!(verdict.class, ErrorClass::Partial);
+    assert_eq!(verdict.summary, "the tests did not end within 1s; until then 1 of 5 passed and 3 did not run");
+    let statuses: Vec<_> = verdict.tests.iter().map(|test| test.status).collect();
+    let not_run = TestStatus::NotRun;
+    assert_eq!(statuses, [TestStatus::Passed, TestStatus::Failed, not_run, not_run, not_run]);
+    assert!(verdict.report.contains("not ok 2 - b"));
+}
+
+#[tokio::test]
+async fn a_change_that_hangs_the_tests_at_once_is_not_left_out_of_the_score() {
+    let mut bed = Bed::new("sleep 600").write("hidden/x", "").declare(&["a"], &[]);
+    bed.timeout = Duration::from_secs(1);
+    let verdict = bed.verdict().await;
+    assert_eq!((verdict.solved, verdict.class, verdict.total), (false, ErrorClass::Crash, 1));
+    bed.changed = false;
+    // Nobody touched the tree: the tests hang by themselves.
+    assert!(matches!(bed.evaluate().await, Err(EvaluationError::Timeout { .. })));
+}
+
+#[tokio::test]
+async fn a_timeout_without_declared_tests_decides_nothing() {
+    let mut bed = Bed::new("echo 1..5; echo ok 1 - a; echo not ok 2 - b; sleep 600").write("hidden/x", "");
+    bed.timeout = Duration::from_secs(1);
     let error = bed.evaluate().await.expect_err("no verdict");
-    assert_eq!(
-        error.to_string(),
-        "the test command did not end within 1s; until then 1 of 5 tests passed and 3 did not run"
-    );
+    assert_eq!(error.to_string(), "the test command did not end within 1s; until then 1 tests passed and 1 failed");
     let EvaluationError::Timeout { output, .. } = error else { panic!("{error:?}") };
     assert!(output.contains("not ok 2 - b"));
 }

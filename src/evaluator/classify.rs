@@ -8,7 +8,8 @@
 //! | not 0 | all passed | not solved, and the passes are not believed |
 //! | not 0 | none at all | `crash`, or undecided where the command itself did not run |
 //!
-//! Whatever the tests say, an untouched tree solves nothing.
+//! Whatever the tests say, an untouched tree solves nothing. A command that does not end in time solves nothing either where
+//! the task declares its tests; elsewhere it decides nothing.
 
 use super::formats::SuiteReport;
 use super::matching::Index;
@@ -107,12 +108,25 @@ pub fn classify_files(expected: &[String], missing: &[String], changed: bool) ->
     Ok(Ruling { solved, class, passed, total, tests, summary })
 }
 
-/// Returns the results of the declared tests, `fail_to_pass` first; `None` where the task declares none.
+/// Judges a test command that did not end in time: the tests that the task declares and that did not report did not run,
+/// so the task is not solved. `None` where that cannot be said: no test is declared, or the tree is untouched, so that
+/// the tests hang by themselves.
 #[must_use]
-pub fn declared(report: &SuiteReport, fail_to_pass: &[String], pass_to_pass: &[String]) -> Option<Vec<TestResult>> {
-    let index = Index::of(Some(report));
-    let tests: Vec<TestResult> = fail_to_pass.iter().chain(pass_to_pass).map(|id| index.find(id)).collect();
-    (!tests.is_empty()).then_some(tests)
+pub fn classify_timeout(evidence: &Evidence<'_>, limit: std::time::Duration) -> Option<Ruling> {
+    let declared = !evidence.fail_to_pass.is_empty() || !evidence.pass_to_pass.is_empty();
+    if !declared || !evidence.changed {
+        return None;
+    }
+    let Score { passed, total, tests, gained } = score(evidence);
+    let mut summary = format!("the tests did not end within {limit:?}; until then {passed} of {total} passed");
+    let missing = count(&tests, TestStatus::NotRun);
+    if missing > 0 {
+        summary = format!("{summary} and {missing} did not run");
+    }
+    note_files(&mut summary, evidence.missing_files);
+    let crashed = evidence.report.is_none_or(|report| report.ran() == 0);
+    let class = class(evidence, false, crashed, gained);
+    Some(Ruling { solved: false, class, passed, total, tests, summary })
 }
 
 fn score(evidence: &Evidence<'_>) -> Score {

@@ -38,12 +38,12 @@ pub enum EvaluationError {
         /// The end of the output.
         output: String,
     },
-    /// The test command did not end in time.
+    /// The test command did not end in time, and the task declares no tests that could count as not run.
     #[error("the test command did not end within {limit:?}{partial}")]
     Timeout {
         /// The limit.
         limit: Duration,
-        /// What had been seen by then (`; until then 2 of 5 tests passed and 3 did not run`), or nothing.
+        /// What had been seen by then (`; until then 2 tests passed and 1 failed`), or nothing.
         partial: String,
         /// The end of the output.
         output: String,

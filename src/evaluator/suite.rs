@@ -6,12 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::classify::{self, Evidence, Ruling};
+use super::formats::SuiteReport;
 use super::overlay::{self, Overlaid};
 use super::reading::{self, Found};
 use super::{EvaluationError, EvaluationInput, Evaluator};
 use crate::domain::failure::Timer;
 use crate::domain::task::{EvaluateIn, HiddenTests};
-use crate::domain::{Task, TestStatus, Verdict};
+use crate::domain::{Task, Verdict};
 use crate::runtime::{Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, Limits, Output, RuntimeError};
 
 /// The variable that names the folder for JUnit files.
@@ -166,19 +167,25 @@ fn judge(
 ) -> Result<Verdict, EvaluationError> {
     let task = input.task;
     let words = own_words(ran);
+    let mut late = None;
     let exit = match ran.report.end {
         ExecEnd::Exited(code) => Some(code),
         ExecEnd::Signaled(_) => None,
         ExecEnd::Stopped => return Err(EvaluationError::Cancelled),
         ExecEnd::TimedOut { limit, .. } => {
-            let partial = partial(task, found(task, command, ran).ok().as_ref());
-            return Err(EvaluationError::Timeout { limit, partial, output: words });
+            late = Some(limit);
+            None
         }
         ExecEnd::OutputLimit { limit } => {
             return Err(undecided(format!("the test command printed more than {limit} bytes"), words));
         }
     };
-    let found = found(task, command, ran).map_err(|message| undecided(message, words.clone()))?;
+    let found = match (found(task, command, ran), late) {
+        (Ok(found), _) => found,
+        // What was cut off in the middle may not be readable.
+        (Err(_), Some(_)) => Found::default(),
+        (Err(message), None) => return Err(undecided(message, words)),
+    };
     let evidence = Evidence {
         report: found.report.as_ref(),
         expects_report: found.expected,
@@ -189,6 +196,12 @@ fn judge(
         changed: input.changed,
         visible_pass: input.checks_pass == Some(true) && !task.checks.is_empty() && task.hidden != HiddenTests::None,
     };
+    if let Some(limit) = late {
+        return match classify::classify_timeout(&evidence, limit) {
+            Some(ruling) => Ok(verdict(ruling, None, found.format, words)),
+            None => Err(EvaluationError::Timeout { limit, partial: partial(found.report.as_ref()), output: words }),
+        };
+    }
     let mut ruling = classify::classify(&evidence).map_err(|message| undecided(message, words.clone()))?;
     let how = found.format.as_deref().map(|format| format!("{format}, ")).unwrap_or_default();
     let end = match (exit, ran.report.signal) {
@@ -244,20 +257,11 @@ fn found(task: &Task, command: &str, ran: &Ran) -> Result<Found, String> {
     reading::find(reading::junit_files(&ran.reports)?, chosen, command, &output)
 }
 
-/// Says what had been seen before the time ran out: the total stays the task's, the rest did not run.
-fn partial(task: &Task, found: Option<&Found>) -> String {
-    let Some(report) = found.and_then(|found| found.report.as_ref()) else { return String::new() };
-    let counts = classify::declared(report, &task.fail_to_pass, &task.pass_to_pass);
-    let Some(tests) = counts else {
-        return format!("; until then {} tests passed and {} failed", report.passed, report.bad());
-    };
-    let of = |status| tests.iter().filter(|test| test.status == status).count();
-    format!(
-        "; until then {} of {} tests passed and {} did not run",
-        of(TestStatus::Passed),
-        tests.len(),
-        of(TestStatus::NotRun)
-    )
+/// Says what had been seen before the time ran out.
+fn partial(report: Option<&SuiteReport>) -> String {
+    report
+        .map(|report| format!("; until then {} tests passed and {} failed", report.passed, report.bad()))
+        .unwrap_or_default()
 }
 
 /// Returns the expected paths that are no file or folder of the tree. A symlink is neither: it may lead anywhere.
