@@ -69,6 +69,22 @@ impl LocalEnvironment {
         })
     }
 
+    /// Puts real folders where commands have removed the environment's own, or have put links in their place: what was in
+    /// them is lost by the agent's own doing, and a link must never lead the host elsewhere.
+    fn mend(&self) -> Result<(), RuntimeError> {
+        for folder in [&self.scratch, &self.around.workspace, &self.home, &self.around.scratch] {
+            let mended = match std::fs::symlink_metadata(folder) {
+                Ok(metadata) if metadata.is_dir() => continue,
+                Ok(_) => std::fs::remove_file(folder).and_then(|()| std::fs::create_dir(folder)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::create_dir_all(folder),
+                Err(error) => Err(error),
+            };
+            mended.map_err(|source| file_error("put back", folder, source))?;
+            tracing::warn!(environment = %self.id, "`{}` was no folder any more and is empty now", folder.display());
+        }
+        Ok(())
+    }
+
     async fn copy(&self, from: Place, to: Place) -> Result<Vec<String>, RuntimeError> {
         let root = self.scratch.clone();
         blocking("copy", move || {
@@ -145,7 +161,9 @@ impl Environment for LocalEnvironment {
             (COMMAND_MARK.to_owned(), format!("{}.{number}", self.id)),
         ];
         let exec = Exec { command, around: &self.around, clock: &*self.clock, marks, stop };
-        exec.run(output, |tree| self.began(tree)).await
+        let report = exec.run(output, |tree| self.began(tree)).await?;
+        self.mend()?;
+        Ok(report)
     }
 
     async fn put(&self, from: &Path, to: &Path) -> Result<(), RuntimeError> {
@@ -184,6 +202,7 @@ impl Environment for LocalEnvironment {
         tree.recent = self.clock.elapsed().saturating_sub(began) < RECENT;
         let ended = blocking("end processes", move || Ok(tree.kill())).await?;
         if ended.survivors.is_empty() {
+            self.mend()?;
             return Ok(Quiescence { killed: ended.killed });
         }
         self.stirred.store(true, Ordering::SeqCst);
