@@ -122,7 +122,13 @@ pub async fn run(
     let started_at = options.clock.now();
     let mut watch = Watch::new(harness.reader(), options, live, stop);
     let exec = watch.follow(env, &command).await?;
-    let mut reading = read_again(harness.reader(), options, exec.exit_code).await?;
+    let mut reading = match read_again(harness.reader(), options, exec.exit_code).await {
+        // The agent can reach the log where nothing keeps it apart from the host.
+        Err(HarnessError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            read_kept(harness.reader(), &exec)
+        }
+        reading => reading?,
+    };
     if reading.cumulative && request.resume.is_some() {
         reading.usage = Usage::UNKNOWN;
         reading.cost = None;
@@ -307,6 +313,28 @@ async fn read_again(
     let work = tokio::task::spawn_blocking(move || read_logs(reader, &logs, exit_code));
     let failed = |source| HarnessError::File { action: "read", path: options.folder.clone(), source };
     work.await.map_err(|error| failed(error.into()))?
+}
+
+/// Reads what the runtime has kept of a log that is gone. Tokens count only where that is all of it.
+fn read_kept(mut reader: Box<dyn OutputReader>, exec: &ExecReport) -> Reading {
+    let mut events = Vec::new();
+    let mut whole = true;
+    for (stream, kept) in [(Stream::Stdout, &exec.stdout), (Stream::Stderr, &exec.stderr)] {
+        whole &= kept.bytes.len() as u64 == kept.total;
+        let mut lines = LineSplitter::default();
+        let mut on_line = |line: &[u8]| {
+            reader.line(stream, line, &mut events);
+            events.clear();
+        };
+        lines.push(&kept.bytes, &mut on_line);
+        lines.finish(&mut on_line);
+    }
+    let mut reading = reader.finish(exec.exit_code);
+    if !whole {
+        (reading.usage, reading.cost) = (Usage::UNKNOWN, None);
+    }
+    reading.warnings.push("the log was removed during the session; what was kept of its end was read".to_owned());
+    reading
 }
 
 /// Reads logs as a session's output: also for logs of earlier runs, after a reader was mended.
