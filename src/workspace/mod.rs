@@ -15,6 +15,7 @@ pub mod diff;
 mod error;
 mod fork;
 mod git;
+mod leftovers;
 mod names;
 mod record;
 mod remote;

@@ -72,7 +72,7 @@ impl Remotes {
 
     async fn clone(&self, url: &str, to: &Path) -> Result<(), SourceError> {
         self.make_dir()?;
-        let temp = tempfile::Builder::new().prefix(".cloning-").tempdir_in(&self.dir);
+        let temp = tempfile::Builder::new().prefix(super::leftovers::CLONING).tempdir_in(&self.dir);
         let temp = temp.map_err(|e| WorkspaceError::file("create", &self.dir, e))?;
         let clone = ["clone", "--quiet", "--bare", "--template=", "--", url, "clone"];
         remote_git(temp.path(), &clone, url).await?;

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use super::remote::Remotes;
 use super::snapshot::Snapshot;
 use super::source::{SourceError, copy_directory, export_commit};
-use super::{WorkspaceError, blocking, git, template};
+use super::{WorkspaceError, blocking, git, leftovers, template};
 use crate::domain::Task;
 use crate::domain::task::Seed;
 
@@ -29,6 +29,9 @@ pub struct Seeded {
     pub notes: Vec<String>,
 }
 
+/// Where clones lie in the folder.
+const CLONES: &str = "clones";
+
 type Slot = Arc<OnceCell<Result<Arc<Seeded>, WorkspaceError>>>;
 
 /// The seeds that have been prepared, in a folder that several processes may share.
@@ -40,6 +43,8 @@ pub struct SeedCache {
     dir: PathBuf,
     slots: Mutex<HashMap<String, Slot>>,
     remotes: Arc<Remotes>,
+    /// Tells other processes that this one works in the folder.
+    entered: OnceCell<Option<fs::File>>,
 }
 
 impl SeedCache {
@@ -47,7 +52,12 @@ impl SeedCache {
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
-        Self { remotes: Arc::new(Remotes::new(dir.join("clones"))), dir, slots: Mutex::default() }
+        Self {
+            remotes: Arc::new(Remotes::new(dir.join(CLONES))),
+            dir,
+            slots: Mutex::default(),
+            entered: OnceCell::new(),
+        }
     }
 
     /// Returns the task's seed with its mutation, prepared now or before.
@@ -73,6 +83,8 @@ impl SeedCache {
     }
 
     async fn build(&self, task: &Task) -> Result<Arc<Seeded>, WorkspaceError> {
+        let (dir, clones) = (self.dir.clone(), self.dir.join(CLONES));
+        self.entered.get_or_try_init(|| blocking(move || leftovers::enter(&dir, &clones))).await?;
         let source = match &task.seed {
             Seed::Url { url, commit } => {
                 let fetched = self.remotes.fetch(url, commit.as_deref()).await;
@@ -107,7 +119,7 @@ fn named(task: &str, error: SourceError) -> WorkspaceError {
 fn build_in(dir: &Path, task: &str, source: &Seed, mutation: Option<&str>) -> Result<Seeded, WorkspaceError> {
     fs::create_dir_all(dir).map_err(|e| WorkspaceError::file("create", dir, e))?;
     let dir = dir.canonicalize().map_err(|e| WorkspaceError::file("open", dir, e))?;
-    let temp = tempfile::Builder::new().prefix(".building-").tempdir_in(&dir);
+    let temp = tempfile::Builder::new().prefix(leftovers::BUILDING).tempdir_in(&dir);
     let temp = temp.map_err(|e| WorkspaceError::file("create", &dir, e))?;
     let tree = temp.path().join("tree");
     fs::create_dir(&tree).map_err(|e| WorkspaceError::file("create", &tree, e))?;
