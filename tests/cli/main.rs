@@ -6,6 +6,7 @@
 
 mod bed;
 mod help;
+mod hostile;
 mod interruption;
 mod messages;
 mod reading;
