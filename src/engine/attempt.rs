@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::claims::Claim;
@@ -100,7 +99,11 @@ async fn prepare(
     let stop = context.cancel.stop_token();
     let created = async {
         journey.step(AttemptState::CreatingWorkspace)?;
-        let seeded = services.seeds.prepare(task).await.map_err(|error| setup::seed_failure(&error))?;
+        // A clone can take minutes; whoever else waits for it goes on with it.
+        let seeded = tokio::select! {
+            seeded = services.seeds.prepare(task) => seeded.map_err(|error| setup::seed_failure(&error))?,
+            () = stop.cancelled() => return Err(Failure::Cancelled),
+        };
         place(&seeded, &*env).await.map_err(|error| Failure::Workspace { message: error.full_message() })?;
         journey.step(AttemptState::StartingAgent)?;
         let seeded = setup::run_script(context, &*env, seeded, &scratch.join("baseline"), stop).await?;
@@ -137,7 +140,7 @@ async fn carry_out(
     }
     let executed = execute(context, id, ready).await;
     let attempt = &executed.attempt;
-    finish.sessions = lock(&attempt.sessions).records();
+    (finish.sessions, finish.streams) = lock(&attempt.sessions).take();
     finish.script_log = std::mem::take(&mut *lock(&attempt.log));
     finish.note = executed.note;
     let mut cause = ending::cause(attempt.cause.get().cloned(), &executed.script, &finish.sessions);
@@ -250,9 +253,13 @@ async fn collect_tree(ready: &Ready, attempt: &Attempt, finish: &mut Finish) -> 
     if quiet.killed > 0 {
         finish.warnings.push(format!("{} process(es) outlived the last session and were killed", quiet.killed));
     }
-    collect(&*ready.env, &ready.seeded, &attempt.scratch.join("final"))
-        .await
-        .map_err(|error| Failure::Workspace { message: error.full_message() })
+    let dest = attempt.scratch.join("final");
+    tokio::select! {
+        collected = collect(&*ready.env, &ready.seeded, &dest) => {
+            collected.map_err(|error| Failure::Workspace { message: error.full_message() })
+        }
+        () = attempt.context.cancel.kill_token().cancelled() => Err(Failure::Cancelled),
+    }
 }
 
 /// Judges the collected tree.
@@ -264,14 +271,13 @@ async fn judge(
 ) -> Result<Verdict, Failure> {
     let services = &context.services;
     let task = &services.plan.tasks[context.cell().task];
-    let kill = CancellationToken::new();
     let stop = context.cancel.kill_token();
     let checks_pass = if task.checks.is_empty() {
         None
     } else {
         let bound = Some(services.plan.limits.evaluation_timeout);
         let workspace = ready.env.workspace();
-        let report = checks::run(&*ready.env, workspace, &task.checks, bound, &services.redactor, &kill).await;
+        let report = checks::run(&*ready.env, workspace, &task.checks, bound, &services.redactor, stop).await;
         report.ok().map(|report| report.ok)
     };
     let scratch = attempt.scratch.join("evaluation");

@@ -8,6 +8,7 @@ use super::ending;
 use super::error::EngineError;
 use super::journey::Journey;
 use super::services::{CellContext, Services};
+use super::spool::Ends;
 use crate::domain::record::{Inputs, RECORD_SCHEMA, WorkspaceRecord};
 use crate::domain::{AttemptId, CellKey, Failure, Micros, RunRecord, SessionRecord, Usage, Verdict};
 use crate::redact::Redactor;
@@ -31,8 +32,8 @@ pub(crate) struct Finish {
     pub(crate) note: Option<String>,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) warnings: Vec<String>,
-    /// The redacted ends of both streams of the last session.
-    pub(crate) streams: (Option<Vec<u8>>, Option<Vec<u8>>),
+    /// How the streams of the last session end.
+    pub(crate) streams: Ends,
     workspace: WorkspaceRecord,
     diff: Option<Vec<u8>>,
 }
@@ -55,7 +56,7 @@ impl Finish {
             note: None,
             verdict: None,
             warnings: Vec::new(),
-            streams: (None, None),
+            streams: Ends::default(),
             workspace: WorkspaceRecord::default(),
             diff: None,
         }
@@ -128,13 +129,21 @@ impl Finish {
         let latency = self.sessions.iter().map(|session| session.duration).sum::<Duration>();
         ResultExtra {
             diff: self.diff.clone(),
-            harness_stdout: self.streams.0.clone(),
-            harness_stderr: self.streams.1.clone(),
+            harness_stdout: self.streams.stdout.clone(),
+            harness_stderr: self.streams.stderr.clone(),
             latency_ms: Some(u64::try_from(latency.as_millis()).unwrap_or(u64::MAX)),
+            time_to_first_attempt_ms: self.time_to_first_session(),
             retry_count: self.retries,
             cost_mode: Some(plan.models[cell.model].cost_mode),
             ..ResultExtra::default()
         }
+    }
+
+    /// Milliseconds from the attempt's beginning to the agent's first session.
+    fn time_to_first_session(&self) -> Option<u64> {
+        let first = self.sessions.iter().map(|session| session.started_at).min()?;
+        // A clock that was set back in between measures nothing.
+        u64::try_from(first.duration_since(self.started_at).as_millis()).ok()
     }
 
     fn inputs(&self) -> Inputs {

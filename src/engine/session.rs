@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use super::ending;
+use super::spool::Ends;
 use super::world::{Attempt, describe, lock};
 use crate::domain::failure::Timer;
 use crate::domain::session::SessionEnd;
@@ -23,12 +25,21 @@ use crate::script::{Answer, HostError};
 pub(crate) struct SessionBook {
     begun: u32,
     records: BTreeMap<u32, SessionRecord>,
+    /// How the streams of the session with the highest number end.
+    last: (u32, Ends),
 }
 
 impl SessionBook {
-    /// Returns the finished sessions in order.
-    pub(crate) fn records(&self) -> Vec<SessionRecord> {
-        self.records.values().cloned().collect()
+    /// Takes the finished sessions, in order, and how the streams of the last one end.
+    pub(crate) fn take(&mut self) -> (Vec<SessionRecord>, Ends) {
+        (std::mem::take(&mut self.records).into_values().collect(), std::mem::take(&mut self.last.1))
+    }
+
+    fn add(&mut self, record: SessionRecord, ends: Ends) {
+        if record.index >= self.last.0 {
+            self.last = (record.index, ends);
+        }
+        self.records.insert(record.index, record);
     }
 
     /// Returns what the sessions cost, as far as it is known.
@@ -59,7 +70,15 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<An
     });
     let request = request(attempt, &setup, &call).await?;
     let spool = attempt.scratch.join("sessions").join(setup.index.to_string());
-    let result = run(attempt, &setup, &request, &spool).await?;
+    let began = (attempt.context.services.clock.now(), attempt.elapsed());
+    let result = match run(attempt, &setup, &request, &spool).await {
+        Ok(result) => result,
+        Err(error) => {
+            let record = broken_off(attempt, &setup, &call, began, &error);
+            keep(attempt, &record, &spool).await?;
+            return Err(refuse(attempt, &error));
+        }
+    };
     let record = record(attempt, &setup, &call, &result);
     keep(attempt, &record, &spool).await?;
     match fatal(attempt, &record) {
@@ -186,7 +205,7 @@ async fn run(
     setup: &Setup,
     request: &SessionRequest,
     spool: &Path,
-) -> Result<SessionResult, HostError> {
+) -> Result<SessionResult, HarnessError> {
     let services = &attempt.context.services;
     let limits = Limits {
         timeout: setup.timeout,
@@ -202,16 +221,60 @@ async fn run(
     };
     let (sender, receiver) = mpsc::channel(64);
     attempt.tracker.spawn(show(Arc::clone(attempt), setup.index, receiver));
-    let result = session::run(&*attempt.env, &*setup.harness, request, &options, Some(sender), &attempt.stop).await;
-    result.map_err(|error| match error {
+    session::run(&*attempt.env, &*setup.harness, request, &options, Some(sender), &attempt.stop).await
+}
+
+/// What a session that could not be held means for the attempt.
+fn refuse(attempt: &Attempt, error: &HarnessError) -> HostError {
+    match error {
         HarnessError::Unsupported { .. } => HostError::Misuse { message: error.to_string() },
         HarnessError::Template { .. } | HarnessError::Runtime(RuntimeError::NotRunnable { .. }) => {
-            attempt.halt(Failure::Configuration { message: describe(&error) })
+            attempt.halt(Failure::Configuration { message: describe(error) })
         }
         HarnessError::Runtime(_) | HarnessError::File { .. } => {
-            attempt.halt(Failure::Runtime { message: describe(&error) })
+            attempt.halt(Failure::Runtime { message: describe(error) })
         }
-    })
+    }
+}
+
+/// The record of a session without a result. Where the agent may have run, what it spent is unknown, and the attempt's
+/// cost with it: a sum that leaves it out would be too low.
+fn broken_off(
+    attempt: &Attempt,
+    setup: &Setup,
+    call: &SessionCall,
+    (started_at, began): (Timestamp, Duration),
+    error: &HarnessError,
+) -> SessionRecord {
+    let redactor = &attempt.context.services.redactor;
+    let message = redactor.redact(&describe(error)).into_string();
+    let ran = match error {
+        HarnessError::Unsupported { .. }
+        | HarnessError::Template { .. }
+        | HarnessError::Runtime(RuntimeError::NotRunnable { .. }) => false,
+        HarnessError::Runtime(_) | HarnessError::File { .. } => true,
+    };
+    SessionRecord {
+        index: setup.index,
+        phase: call.phase.clone(),
+        label: call.label.as_ref().map(|label| redactor.redact(label).into_string()),
+        harness: setup.harness.name().to_owned(),
+        model: setup.model.name.clone(),
+        end: if ran { SessionEnd::Lost { message } } else { SessionEnd::NotStarted { message } },
+        exit_code: None,
+        signal: None,
+        text: None,
+        usage: if ran { Usage::UNKNOWN } else { Usage::ZERO },
+        cost: (!ran).then_some(Micros::ZERO),
+        reported_cost: None,
+        turns: None,
+        tool_calls: None,
+        harness_session: None,
+        started_at,
+        duration: attempt.elapsed().saturating_sub(began),
+        longest_silence: None,
+        warnings: Vec::new(),
+    }
 }
 
 fn price_of(attempt: &Attempt, model: &Model) -> Option<Arc<session::Price>> {
@@ -291,9 +354,10 @@ async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result
     if let Err(error) = services.store.add_session(&attempt.id, record, billable).await {
         return Err(attempt.halt(Failure::Store { message: describe(&error) }));
     }
-    super::spool::keep(spool, &attempt.folder.join("sessions").join(record.index.to_string()), &services.redactor)
+    let folder = attempt.folder.join("sessions").join(record.index.to_string());
+    let ends = super::spool::keep(spool, &folder, &services.redactor)
         .map_err(|error| attempt.halt(Failure::Store { message: describe(&error) }))?;
-    lock(&attempt.sessions).records.insert(record.index, record.clone());
+    lock(&attempt.sessions).add(record.clone(), ends);
     attempt.context.events.emit(EventKind::SessionFinished {
         cell: attempt.id.cell.clone(),
         attempt: attempt.id.number,

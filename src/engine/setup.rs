@@ -11,7 +11,7 @@ use super::world::describe;
 use crate::domain::failure::Timer;
 use crate::domain::model::AuthMode;
 use crate::domain::{AttemptId, Failure};
-use crate::runtime::{Command, Environment, EnvironmentSpec, ExecReport, Output, RuntimeError};
+use crate::runtime::{Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, Output, RuntimeError};
 use crate::script::port::{ScriptInputs, TaskView};
 use crate::workspace::{Seeded, WorkspaceError, rebase};
 
@@ -76,6 +76,9 @@ pub(crate) async fn run_script(
         .exec(&command, Output::capture(), stop)
         .await
         .map_err(|error| Failure::Setup { message: describe(&error) })?;
+    if report.end == ExecEnd::Stopped {
+        return Err(Failure::Cancelled);
+    }
     if !report.success() {
         return Err(Failure::Setup { message: last_words(context, &report) });
     }
@@ -102,6 +105,9 @@ pub(crate) async fn probe(
         }
         Err(error) => return Err(Failure::Runtime { message: describe(&error) }),
     };
+    if report.end == ExecEnd::Stopped {
+        return Err(Failure::Cancelled);
+    }
     if !report.success() {
         return Err(Failure::Configuration {
             message: format!("the probe of harness `{}` failed: {}", harness.name(), last_words(context, &report)),

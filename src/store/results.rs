@@ -23,7 +23,7 @@ pub struct ResultExtra {
     pub harness_stderr: Option<Vec<u8>>,
     /// Milliseconds in sessions; unknown where nobody measured.
     pub latency_ms: Option<u64>,
-    /// Milliseconds to the first change of the workspace; unknown where nobody measured.
+    /// Milliseconds from the attempt's beginning to its first session; unknown where it had none.
     pub time_to_first_attempt_ms: Option<u64>,
     /// Infrastructure retries before this attempt.
     pub retry_count: u32,
