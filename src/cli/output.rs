@@ -96,6 +96,13 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Ite
     lines
 }
 
+/// Returns by how many columns a text is wider than the terminal on standard output; `None` where it fits or is piped.
+pub(super) fn overhang(text: &str) -> Option<usize> {
+    let terminal = usize::from(Table::new().width().filter(|_| io::stdout().is_terminal())?);
+    let widest = text.lines().map(|line| line.chars().count()).max()?;
+    widest.checked_sub(terminal).filter(|extra| *extra > 0)
+}
+
 /// Tells whether progress can be drawn.
 pub(super) fn can_draw() -> bool {
     io::stderr().is_terminal()

@@ -26,6 +26,9 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// Characters of a cell's id that are shown however narrow the terminal is.
+const LEAST_ID: usize = 24;
+
 /// Opens a store that must exist: reading never makes an empty one.
 pub(super) fn open(db: &Path) -> Result<Store, Failed> {
     if !db.exists() {
@@ -61,8 +64,13 @@ pub(super) fn main(args: &Args) -> Outcome {
         output::write_json(&JsonResults { schema: 1, run: &run, results })?;
         return Ok(exit::OK);
     }
-    let head = ["state", "cell", "sessions", "tests", "time", "cost", "class"];
-    output::write(&output::table(head, rows.iter().map(cells)))?;
+    let head = ["state", "cell", "sess", "tests", "time", "cost", "class"];
+    let all: Vec<_> = rows.iter().map(cells).collect();
+    let mut table = output::table(head, all.clone());
+    if let Some(extra) = output::overhang(&table) {
+        table = output::table(head, shortened(all, extra));
+    }
+    output::write(&table)?;
     output::write("\n")?;
     output::write(&output::table(
         ["orchestrator", "harness", "model", "solved", "rate", "errored", "cost"],
@@ -167,6 +175,16 @@ fn cells(row: &ResultRow) -> [String; 7] {
         text::cost(row.total_cost),
         row.error_class.to_string(),
     ]
+}
+
+/// Shortens the cells' ids by what is too much for the terminal; pipes and files get them whole.
+fn shortened(mut rows: Vec<[String; 7]>, extra: usize) -> Vec<[String; 7]> {
+    let longest = rows.iter().map(|row| row[1].chars().count()).max().unwrap_or(0);
+    let width = longest.saturating_sub(extra).max(LEAST_ID);
+    for row in &mut rows {
+        row[1] = text::end_of(&row[1], width);
+    }
+    rows
 }
 
 #[derive(Default)]

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Failed, Outcome, exit, output, single};
 use crate::config::{self, LoadOptions, RunPlan, Warnings};
 use crate::domain::event::RunSummary;
-use crate::host::{CancelHandle, CancelLevel, Host};
+use crate::host::{CancelHandle, CancelLevel, Host, Run};
 use crate::report::{JsonReporter, LineReporter, ProgressReporter, Reporter};
 
 /// Run the cells of a run file that are not decided yet
@@ -117,9 +117,11 @@ pub(super) fn main(args: Args) -> Outcome {
         return dry_run(&plan, args.json);
     }
     let next = format!("refrain results {}", plan.name);
-    let summary = execute(plan, args.progress, args.accept_changes)?;
+    let summary = execute(plan, args.progress, |run| run.accept_changes(args.accept_changes))?;
     if args.json {
-        output::write_json(&summary)?;
+        let mut totals = serde_json::to_value(&summary).map_err(Failed::usage)?;
+        totals["schema"] = 1.into();
+        output::write_json(&totals)?;
     } else if args.progress != Progress::Json && args.progress != Progress::None {
         eprint_line(&format!("{:>12} {next}", "Next"));
     }
@@ -137,14 +139,18 @@ pub(super) fn show_warnings(warnings: &Warnings) {
     }
 }
 
-/// Executes a plan with signals turned into cancellation.
-pub(super) fn execute(plan: RunPlan, progress: Progress, accept_changes: bool) -> Result<RunSummary, Failed> {
+/// Executes a plan, as `adjust` wants it, with signals turned into cancellation.
+pub(super) fn execute(
+    plan: RunPlan,
+    progress: Progress,
+    adjust: impl FnOnce(Run) -> Run,
+) -> Result<RunSummary, Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failed::usage(anyhow::Error::new(error).context("cannot start the async runtime")))?;
     let summary = runtime.block_on(async {
-        let run = host().prepare(plan, progress.reporters()).await?.accept_changes(accept_changes);
+        let run = adjust(host().prepare(plan, progress.reporters()).await?);
         let cancel = run.cancel_handle();
         tokio::select! {
             summary = run.execute() => Ok::<_, Failed>(summary?),

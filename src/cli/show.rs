@@ -9,7 +9,7 @@ use super::{Failed, Outcome, exit, output};
 use crate::domain::{AttemptId, CellId, RunName, RunRecord, SessionRecord, Usage};
 use crate::redact::printable;
 use crate::report::text;
-use crate::store::{ResultFilter, Store};
+use crate::store::{AttemptRow, Layout, ResultFilter, Store};
 
 /// Show one cell: record, transitions, sessions, verdict, diff
 #[derive(Debug, clap::Args)]
@@ -45,17 +45,36 @@ pub(super) fn main(args: &Args) -> Outcome {
     let store = open(&args.db)?;
     let run = find_run(&store, args.run.as_deref())?;
     let cell = find_cell(&store, &run, &args.cell)?;
+    let attempts = store.attempts(&run, &cell).wait()?;
     let record = read(&store, &run, &cell, args.attempt)?;
-    let diff = store.diff(&run, &cell).wait()?.unwrap_or_default();
     if args.json {
         output::write_json(&record)?;
-    } else if args.diff {
-        use std::io::Write as _;
-        std::io::stdout().write_all(&diff)?;
-    } else {
-        output::write(&report(&record, &diff))?;
+        return Ok(exit::OK);
     }
+    let latest = attempts.iter().filter(|attempt| has_record(attempt)).map(|attempt| attempt.id.number).max();
+    let diff = if latest == Some(record.attempt.number) {
+        store.diff(&run, &cell).wait()?
+    } else {
+        earlier_diff(&args.db, &record.attempt)
+    };
+    if !args.diff {
+        output::write(&report(&record, &attempts, diff.as_deref().unwrap_or_default()))?;
+        return Ok(exit::OK);
+    }
+    use std::io::Write as _;
+    std::io::stdout().write_all(diff.as_deref().unwrap_or_default())?;
     Ok(exit::OK)
+}
+
+fn has_record(attempt: &AttemptRow) -> bool {
+    attempt.ended_at.is_some() && !attempt.orphaned
+}
+
+/// The store keeps the diff of a cell's latest attempt; those of earlier ones lie beside their records, in the state
+/// folder that is beside the database unless the run file says otherwise.
+fn earlier_diff(db: &Path, attempt: &AttemptId) -> Option<Vec<u8>> {
+    let state = db.parent().unwrap_or(Path::new("")).join(".refrain");
+    std::fs::read(Layout::new(state).diff_path(attempt)).ok()
 }
 
 fn find_cell(store: &Store, run: &RunName, wanted: &str) -> Result<CellId, Failed> {
@@ -63,6 +82,12 @@ fn find_cell(store: &Store, run: &RunName, wanted: &str) -> Result<CellId, Faile
         store.results(Some(run), &ResultFilter::default()).wait()?.into_iter().map(|row| row.cell).collect();
     if let Some(exact) = ids.iter().find(|id| id.as_str() == wanted) {
         return Ok(exact.clone());
+    }
+    // Tables on narrow terminals show the ends of ids.
+    let wanted = wanted.trim_start_matches('…');
+    let mut endings = ids.iter().filter(|id| id.as_str().ends_with(wanted));
+    if let (Some(only), None) = (endings.next(), endings.next()) {
+        return Ok(only.clone());
     }
     let mut matches = ids.iter().filter(|id| id.as_str().contains(wanted));
     match (matches.next(), matches.next()) {
@@ -77,7 +102,12 @@ fn find_cell(store: &Store, run: &RunName, wanted: &str) -> Result<CellId, Faile
 fn read(store: &Store, run: &RunName, cell: &CellId, attempt: Option<u32>) -> Result<RunRecord, Failed> {
     let number = match attempt {
         Some(number) => Some(number),
-        None => store.attempts(run, cell).wait()?.last().map(|attempt| attempt.id.number),
+        None => store
+            .attempts(run, cell)
+            .wait()?
+            .iter()
+            .rfind(|attempt| has_record(attempt))
+            .map(|attempt| attempt.id.number),
     };
     let record = match number {
         Some(number) => store.record(&AttemptId { run: run.clone(), cell: cell.clone(), number }).wait()?,
@@ -89,9 +119,12 @@ fn read(store: &Store, run: &RunName, cell: &CellId, attempt: Option<u32>) -> Re
     })
 }
 
-fn report(record: &RunRecord, diff: &[u8]) -> String {
+fn report(record: &RunRecord, attempts: &[AttemptRow], diff: &[u8]) -> String {
     let mut out = String::new();
     head(&mut out, record);
+    if attempts.len() > 1 {
+        section(&mut out, "attempts", attempts.iter().map(|row| attempt(row, record.attempt.number)));
+    }
     section(&mut out, "sessions", record.sessions.iter().map(session));
     section(
         &mut out,
@@ -152,14 +185,24 @@ fn head(out: &mut String, record: &RunRecord) {
     line("cost", format!("{} (billable {})", text::cost(record.cost), text::cost(record.billable_cost)));
     let changed = record.workspace.files_changed.map_or_else(|| "-".to_owned(), |files| files.to_string());
     let lines = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
-    line(
-        "changes",
-        format!(
-            "{changed} file(s), +{} −{}",
-            lines(record.workspace.lines_added),
-            lines(record.workspace.lines_removed)
-        ),
-    );
+    let (added, removed) = (lines(record.workspace.lines_added), lines(record.workspace.lines_removed));
+    line("changes", if changed == "-" { changed } else { format!("{changed} file(s), +{added} −{removed}") });
+}
+
+/// One attempt in the list of a cell's attempts; the one that is shown has a mark.
+fn attempt(row: &AttemptRow, shown: u32) -> String {
+    let mark = if row.id.number == shown { '>' } else { ' ' };
+    let state = match (row.terminal, row.orphaned) {
+        (_, true) => "orphaned".to_owned(),
+        (Some(terminal), false) => terminal.to_string(),
+        (None, false) => "under way".to_owned(),
+    };
+    let at = row.started_at.strftime("%Y-%m-%d %H:%M:%S");
+    let mut line = format!("{mark} {}  {at}  {state:<21}  {:>9}", row.id.number, text::cost(row.cost));
+    if let Some(message) = &row.error_message {
+        line.push_str(&format!("  ({})", one_line(message)));
+    }
+    line
 }
 
 fn session(session: &SessionRecord) -> String {

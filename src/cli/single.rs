@@ -84,7 +84,8 @@ pub(super) fn main(args: &Args) -> Outcome {
     show_warnings(&warnings);
     let (run, database) = (plan.name.clone(), plan.results_db.clone());
     let cell: Option<CellId> = plan.cells.first().map(|cell| cell.id.clone());
-    let summary = execute(plan, args.progress, true)?;
+    // Whoever types a cell wants to see it run, also a second time.
+    let summary = execute(plan, args.progress, |run| run.again(true))?;
     if let (true, Some(cell)) = (args.json, cell) {
         let record = super::show::record(&database, &run, &cell)?;
         output::write_json(&record)?;

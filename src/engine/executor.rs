@@ -16,7 +16,7 @@ use super::events::{EventSink, EventStream, Listener};
 use super::services::{CellContext, Services};
 use super::worklist::{self, KnownCell};
 use crate::domain::event::RunSummary;
-use crate::domain::{AttemptId, CellId, EventKind, Micros, RunRecord};
+use crate::domain::{AttemptId, CellId, EventKind, ExitClass, Micros, RunRecord};
 use crate::retry::{self, Decision, RetryPolicy};
 
 /// How a run is to be carried out, apart from its plan.
@@ -24,15 +24,16 @@ use crate::retry::{self, Decision, RetryPolicy};
 pub struct RunOptions {
     /// Keep finished cells of this run even where they were made from something else.
     pub accept_changes: bool,
+    /// Run every cell, whatever is on record of it.
+    pub again: bool,
     /// Who hears the events.
     pub listeners: Vec<Listener>,
 }
 
 /// How one cell ended.
 enum CellEnd {
-    Recorded,
+    Recorded(ExitClass),
     Skipped(String),
-    Interrupted,
     /// Another process has it.
     Elsewhere,
 }
@@ -48,12 +49,13 @@ pub async fn run(
     options: RunOptions,
 ) -> Result<RunSummary, EngineError> {
     let plan = &services.plan;
-    let decided = services.store.decided(&plan.name).await?;
+    let decided = if options.again { HashMap::new() } else { services.store.decided(&plan.name).await? };
     let known: HashMap<CellId, KnownCell> =
         decided.into_iter().map(|(id, cell)| (id, KnownCell { key: cell.key, terminal: cell.terminal })).collect();
     let mut list = worklist::decide(&plan.cells, &known, |cell| plan.cell_key(cell));
     if !list.changed.is_empty() {
         if !options.accept_changes {
+            services.store.end_run(&services.run, true, services.clock.now()).await?;
             return Err(EngineError::Changed { cells: list.changed });
         }
         list.done += list.changed.len();
@@ -80,6 +82,7 @@ pub async fn run(
 /// What this start left open.
 #[derive(Debug, Default)]
 struct Open {
+    errored: usize,
     skipped: BTreeMap<String, usize>,
     not_run: usize,
     elsewhere: Vec<CellId>,
@@ -95,6 +98,7 @@ async fn carry_out(
     let attempts = Arc::new(attempts);
     let mut dispatcher = Dispatcher::new(cells, services.plan.parallel_runs);
     let mut running: JoinSet<(usize, Result<CellEnd, EngineError>)> = JoinSet::new();
+    let mut indices = HashMap::new();
     let mut level = cancel.subscribe();
     let (mut open, mut broken) = (Open::default(), None);
     dispatcher.cancelled(*level.borrow_and_update());
@@ -110,7 +114,8 @@ async fn carry_out(
                         cancel: cancel.clone(),
                     };
                     let first = attempts.get(&context.cell().id).copied().unwrap_or(0) + 1;
-                    running.spawn(async move { (index, run_cell(context, first).await) });
+                    let task = running.spawn(async move { (index, run_cell(context, first).await) });
+                    indices.insert(task.id(), index);
                 }
                 continue;
             }
@@ -121,9 +126,9 @@ async fn carry_out(
                 Ok((index, end)) => {
                     dispatcher.finished(index);
                     match end {
-                        Ok(CellEnd::Recorded) => {}
+                        Ok(CellEnd::Recorded(ExitClass::Pass | ExitClass::Fail)) => {}
+                        Ok(CellEnd::Recorded(_)) => open.errored += 1,
                         Ok(CellEnd::Skipped(reason)) => *open.skipped.entry(reason).or_default() += 1,
-                        Ok(CellEnd::Interrupted) => open.not_run += 1,
                         Ok(CellEnd::Elsewhere) => {
                             open.elsewhere.push(services.plan.cells[index].id.clone());
                         }
@@ -134,12 +139,14 @@ async fn carry_out(
                         }
                     }
                 }
-                // A cell's task panicked or was aborted: its attempt row stays open and is taken up by the next start.
+                // A cell's task panicked: its attempt row stays open and is taken up by the next start.
                 Err(error) => {
-                    tracing::error!(%error, "a cell broke off");
+                    let message = format!("a cell broke off, and nothing new is started: {error}");
+                    sink.emit(EventKind::Warning { message });
                     dispatcher.broke();
-                    if running.is_empty() {
-                        break;
+                    open.not_run += 1;
+                    if let Some(index) = indices.remove(&error.id()) {
+                        dispatcher.finished(index);
                     }
                 }
             },
@@ -180,17 +187,21 @@ async fn run_cell(context: CellContext, first: u32) -> Result<CellEnd, EngineErr
         match decision {
             Some(Decision::Retry { delay }) if context.cancel.level() == CancelLevel::None => {
                 announce_retry(&context, &record, number, delay);
+                let mut level = context.cancel.subscribe();
                 tokio::select! {
                     () = services.clock.sleep(delay) => {}
-                    () = context.cancel.stop_token().cancelled() => return Ok(CellEnd::Interrupted),
+                    // Another attempt would be something new: what is on record is how the cell ended.
+                    _ = level.wait_for(|level| *level != CancelLevel::None) => {}
                 }
-                number += 1;
+                if context.cancel.level() == CancelLevel::None {
+                    number += 1;
+                    continue;
+                }
             }
-            _ => {
-                announce_end(&context, &record, number, cost);
-                return Ok(CellEnd::Recorded);
-            }
+            _ => {}
         }
+        announce_end(&context, &record, number, cost);
+        return Ok(CellEnd::Recorded(record.exit_class));
     }
 }
 
@@ -229,9 +240,14 @@ fn announce_end(context: &CellContext, record: &RunRecord, attempt: u32, cost: O
     });
 }
 
-/// Takes the totals from the store, where every start of the run has left its results.
+/// Takes the money from the store, where every start of the run has left its results, and counts the cells of this plan:
+/// a run may have others, of starts with another selection. What had ended in an error was tried again by this start.
 async fn sum_up(services: &Services, cancel: &CancelHandle, open: Open) -> Result<RunSummary, EngineError> {
     let mut summary = services.store.summary(&services.plan.name).await?;
+    let decided = services.store.decided(&services.plan.name).await?;
+    let ends = services.plan.cells.iter().filter_map(|cell| decided.get(&cell.id)).map(|cell| cell.exit_class);
+    let (passed, failed): (Vec<_>, Vec<_>) = ends.partition(|class| *class == ExitClass::Pass);
+    (summary.passed, summary.failed, summary.errored) = (passed.len(), failed.len(), open.errored);
     summary.total = services.plan.cells.len();
     summary.skipped = open.skipped.into_iter().collect();
     summary.not_run = open.not_run;

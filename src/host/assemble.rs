@@ -71,6 +71,7 @@ pub(super) async fn run(parts: &Parts, plan: RunPlan, reporters: Vec<Box<dyn Rep
         reporting,
         listeners: vec![listener],
         accept_changes: false,
+        again: false,
     })
 }
 

@@ -17,6 +17,7 @@ pub struct Run {
     pub(super) reporting: Reporting,
     pub(super) listeners: Vec<Listener>,
     pub(super) accept_changes: bool,
+    pub(super) again: bool,
 }
 
 impl Run {
@@ -38,6 +39,12 @@ impl Run {
         self
     }
 
+    /// Runs every cell again, also those that are decided; each gets a further attempt.
+    pub fn again(mut self, again: bool) -> Self {
+        self.again = again;
+        self
+    }
+
     /// Runs every cell that is not decided yet, and returns the totals over all starts of this run.
     ///
     /// # Errors
@@ -45,7 +52,7 @@ impl Run {
     /// An [`Error`] where results cannot be kept, or where finished cells were made from something else. What was
     /// finished stays finished; the same call goes on from there.
     pub async fn execute(self) -> Result<RunSummary, Error> {
-        let options = RunOptions { accept_changes: self.accept_changes, listeners: self.listeners };
+        let options = RunOptions { accept_changes: self.accept_changes, again: self.again, listeners: self.listeners };
         let result = engine::run(self.services, self.cancel, options).await;
         // The listeners are gone with the engine, so the reporters come to their end.
         let reporting = self.reporting;

@@ -8,10 +8,14 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Reporter;
 use super::lines::lines;
+use super::text;
 use crate::domain::{AttemptState, CellId, Event, EventKind};
 
 /// How many running cells have a line of their own.
 const SHOWN: usize = 8;
+
+/// Characters of a running cell's id: beside them 80 columns hold the time and a few words of what it does.
+const ID_WIDTH: usize = 40;
 
 /// Draws on standard error; finished cells scroll away above the bar.
 #[derive(Debug)]
@@ -54,7 +58,7 @@ impl ProgressReporter {
     fn show(&mut self, cell: &CellId, message: &str) {
         let row = self.display.insert_before(&self.more, ProgressBar::new_spinner());
         row.set_style(style("{spinner:>12} {elapsed:>4} {prefix}  {wide_msg:.dim}"));
-        row.set_prefix(cell.to_string());
+        row.set_prefix(text::end_of(cell.as_str(), ID_WIDTH));
         row.set_message(message.to_owned());
         row.enable_steady_tick(Duration::from_millis(200));
         self.rows.insert(cell.clone(), row);
@@ -116,7 +120,7 @@ impl Reporter for ProgressReporter {
         if matches!(event.kind, EventKind::RunFinished { .. }) {
             self.finish()?;
         }
-        for line in lines(&event.kind, self.finished, self.total) {
+        for line in lines(&event.kind, self.finished, self.total, Some(width())) {
             // What starts is on the live lines already.
             if !matches!(event.kind, EventKind::AttemptStarted { .. } | EventKind::RunStarted { .. }) {
                 self.display.println(line)?;
@@ -133,6 +137,12 @@ impl Reporter for ProgressReporter {
         self.bar.finish_and_clear();
         Ok(())
     }
+}
+
+/// Returns the columns of the terminal on standard error; 80 where it does not say.
+fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
 /// Parses a template that is part of this file; a wrong one would show the default style.

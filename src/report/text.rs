@@ -28,6 +28,16 @@ pub fn duration(value: Duration) -> String {
     }
 }
 
+/// Shortens an id to `width` characters from its left: its end tells cells apart, and `refrain show` takes a part of it.
+#[must_use]
+pub fn end_of(id: &str, width: usize) -> String {
+    let length = id.chars().count();
+    if length <= width {
+        return id.to_owned();
+    }
+    std::iter::once('…').chain(id.chars().skip(length + 1 - width.max(1))).collect()
+}
+
 /// Shows an amount that may be unknown; unknown is `-`, never zero.
 #[must_use]
 pub fn cost(value: Option<Micros>) -> String {
@@ -96,6 +106,13 @@ mod tests {
     fn durations_read_well() {
         let shown: Vec<_> = [0, 12, 185, 7620].map(|s| duration(Duration::from_secs(s))).to_vec();
         assert_eq!(shown, ["0.0s", "12.0s", "3m05s", "2h07m"]);
+    }
+
+    #[test]
+    fn a_long_id_keeps_its_end() {
+        assert_eq!(end_of("h__m__task__r1", 14), "h__m__task__r1");
+        assert_eq!(end_of("h__m__täsk__r1", 9), "…täsk__r1");
+        assert_eq!(end_of("abc", 1), "…");
     }
 
     #[test]

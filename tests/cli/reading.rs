@@ -30,6 +30,19 @@ fn only_takes_a_pattern() {
 }
 
 #[test]
+fn the_totals_are_those_of_the_cells_that_were_asked_for() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let args = ["run", "runs/demo.yaml", "--progress", "none", "--json", "--set", "repeats=3"];
+    assert_eq!(bed.run(&args).code, Some(0));
+    let ran = bed.run(&[&args[..], &["--only", "*__r2"]].concat());
+    let totals: serde_json::Value = serde_json::from_str(&ran.stdout).expect("valid JSON");
+    assert_eq!(
+        (totals["schema"].as_u64(), totals["total"].as_u64(), totals["passed"].as_u64()),
+        (Some(1), Some(1), Some(1))
+    );
+}
+
+#[test]
 fn lists_show_what_there_is() {
     let bed = TestBed::with_play(&play(&[SOLVE]));
     let tasks = bed.run(&["list", "tasks"]);
@@ -51,8 +64,38 @@ fn results_are_a_table_and_a_comparison() {
     let bed = TestBed::with_play(&play(&[SOLVE]));
     assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
     let shown = bed.run(&["results"]).stdout;
-    assert!(shown.contains("PASSED  scripted__scripted-small__greeting__r1  1         1/1"), "{shown}");
+    assert!(shown.contains("PASSED  scripted__scripted-small__greeting__r1  1     1/1"), "{shown}");
     assert!(shown.contains("one-shot      scripted  scripted-small  1/1     100%  0        $0.000150"), "{shown}");
+}
+
+#[test]
+fn a_cell_with_several_attempts_lists_them() {
+    let bed = TestBed::with_play(&play(&["[{provider: rate_limited}]"]));
+    let args = ["run", "runs/demo.yaml", "--progress", "none", "--set", "retry.infrastructure=0"];
+    assert_eq!(bed.run(&args).code, Some(11));
+    assert!(!bed.run(&["show", "greeting"]).stdout.contains("\nattempts\n"));
+    bed.file("runs/demo.play.yaml", &play(&[SOLVE]));
+    assert_eq!(bed.run(&args).code, Some(0));
+    let last = bed.run(&["show", "greeting"]).stdout;
+    assert!(
+        last.contains("\nattempts\n    1  ") && last.contains("\n  > 2  ") && last.contains("infrastructure_error")
+    );
+    assert!(last.contains("+echo hello world"), "{last}");
+    // The diff of the second attempt is not the first one's.
+    let first = bed.run(&["show", "greeting", "--attempt", "1"]).stdout;
+    assert!(first.contains("\n  > 1  ") && !first.contains("+echo hello world"), "{first}");
+}
+
+#[test]
+fn the_store_keeps_how_the_streams_of_the_last_session_end() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
+    let store = refrain::store::Store::open_read_only(&bed.path().join("refrain.db")).expect("a store");
+    let row = store.results(None, &refrain::store::ResultFilter::default()).wait().expect("readable").remove(0);
+    let texts = store.texts(&row.run, &row.cell).wait().expect("readable").expect("a result");
+    assert!(texts.harness_stdout.is_some_and(|text| text.contains("done")));
+    assert_eq!(texts.harness_stderr, None);
+    assert!(row.time_to_first_attempt_ms.is_some_and(|first| first <= row.duration_ms));
 }
 
 #[test]

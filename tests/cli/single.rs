@@ -24,6 +24,18 @@ fn not_solved_is_1() {
 }
 
 #[test]
+fn it_runs_each_time_and_other_cells_do_not_count() {
+    let bed = TestBed::with_play(&play(&[MISS]));
+    assert_eq!(single(&bed, &[]).code, Some(1));
+    assert_eq!(single(&bed, &["--orchestrator", "refine", "--param", "max_rounds=1"]).code, Some(1));
+    bed.file("runs/demo.play.yaml", &play(&[SOLVE]));
+    let ran = single(&bed, &["--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let record: serde_json::Value = serde_json::from_str(&ran.stdout).expect("valid JSON");
+    assert_eq!(record["attempt"]["number"].as_u64(), Some(2));
+}
+
+#[test]
 fn a_broken_environment_is_1_too_and_not_retried_unless_asked() {
     let bed = TestBed::with_play(&play(&["[{message: x}, {provider: overloaded}]"]));
     let ran = single(&bed, &["--json"]);
