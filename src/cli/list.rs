@@ -20,7 +20,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The built-in harnesses
+    /// The built-in harnesses, and with which version of its program each was tried
     Harnesses,
     /// The built-in orchestrators and those on the search path, with origin and content hash
     Orchestrators {
@@ -67,9 +67,10 @@ pub(super) fn orchestrator_path(given: &[PathBuf]) -> Vec<PathBuf> {
 fn harnesses() -> Outcome {
     let rows = HarnessManifest::builtins()?.into_iter().map(|harness| {
         let resume = if harness.resume_args.is_some() { "yes" } else { "no" };
-        [harness.name, resume.to_owned(), harness.description]
+        let verified = harness.verified.unwrap_or_else(|| "never".to_owned());
+        [harness.name, resume.to_owned(), verified, harness.description]
     });
-    output::write(&output::table(["harness", "resumes", "description"], rows))?;
+    output::write(&output::table(["harness", "resumes", "verified", "description"], rows))?;
     Ok(exit::OK)
 }
 

@@ -29,6 +29,8 @@ pub struct HarnessManifest {
     pub name: String,
     /// For people.
     pub description: String,
+    /// The version of the real program that it was tried with, and how; `None` where it never was.
+    pub verified: Option<String>,
     /// The folder it came from; `None` for one embedded in the binary.
     pub dir: Option<PathBuf>,
     /// Content hash of the folder.
@@ -226,6 +228,7 @@ impl HarnessManifest {
         let manifest = Self {
             name: node.text_of("name").unwrap_or_default(),
             description: node.text_of("description").unwrap_or_default(),
+            verified: node.text_of("verified"),
             dir,
             hash,
             argv: list("argv").unwrap_or_default(),

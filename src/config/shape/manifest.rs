@@ -37,6 +37,7 @@ pub(crate) const HARNESS: Section = Section {
     fields: &[
         required("name", Kind::Name, "Its name."),
         optional("description", Kind::Text, "For people."),
+        optional("verified", Kind::Text, "Version of the program that it was tried with, and how (never)."),
         required("run", Kind::Section(&RUN), "How a session is started."),
         optional("env", Kind::Map(&Kind::Text), "Variables of the process (templates)."),
         optional("key_env", Kind::Variable, "Variable that carries the model's key into the process."),

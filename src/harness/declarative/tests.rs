@@ -12,6 +12,7 @@ fn manifest(argv: &[&str]) -> HarnessManifest {
     HarnessManifest {
         name: "h".to_owned(),
         description: String::new(),
+        verified: None,
         dir: None,
         hash: String::new(),
         argv: argv.iter().map(|text| (*text).to_owned()).collect(),
