@@ -76,7 +76,7 @@ fn a_test_file_that_does_not_load_fails() {
     bed.file("bad_test.lua", "local t = = 1\n");
     let ran = bed.run(&["test", "bad_test.lua"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stdout.contains("bad_test.lua:1: ") && ran.stdout.contains("^"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("bad_test.lua:1: ") && ran.stdout.contains('^'), "{}", ran.stdout);
 }
 
 #[test]
