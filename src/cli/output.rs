@@ -68,11 +68,14 @@ pub(super) fn write(text: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Writes a value as indented JSON to standard output.
+/// Writes a value as indented JSON to standard output, piece by piece: it may be a hundred thousand rows. JSON holds no
+/// escape codes, so nothing needs to be taken out of it.
 pub(super) fn write_json<T: serde::Serialize>(value: &T) -> Result<(), Failed> {
-    let mut text = serde_json::to_string_pretty(value).map_err(Failed::usage)?;
-    text.push('\n');
-    write(&text)
+    let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    Ok(())
 }
 
 /// A table without lines: a head in capitals, columns two spaces apart.

@@ -94,8 +94,10 @@ async fn carry_out(
     sink: &EventSink,
     cells: Vec<usize>,
 ) -> Result<Open, EngineError> {
+    if cells.is_empty() {
+        return Ok(Open::default());
+    }
     let attempts = services.store.last_attempts(&services.plan.name).await?;
-    let attempts = Arc::new(attempts);
     let mut dispatcher = Dispatcher::new(cells, services.plan.parallel_runs);
     let mut running: JoinSet<(usize, Result<CellEnd, EngineError>)> = JoinSet::new();
     let mut indices = HashMap::new();

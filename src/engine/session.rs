@@ -69,7 +69,7 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<An
         phase: call.phase.clone(),
     });
     let request = request(attempt, &setup, &call).await?;
-    let spool = attempt.scratch.join("sessions").join(setup.index.to_string());
+    let spool = attempt.scratch.join(format!("session-{}", setup.index));
     let began = (attempt.context.services.clock.now(), attempt.elapsed());
     let result = match run(attempt, &setup, &request, &spool).await {
         Ok(result) => result,
@@ -193,7 +193,7 @@ async fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall) -> Result
         index: setup.index,
         resume: setup.resume.clone(),
         workspace: attempt.path_of(call.workspace).await?,
-        session_dir: home.join(".refrain-sessions").join(setup.index.to_string()),
+        session_dir: home.join(format!(".refrain-session-{}", setup.index)),
         home,
         max_cost: setup.max_cost,
         api_key,

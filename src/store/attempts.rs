@@ -127,7 +127,7 @@ impl Store {
             let mut rows = statement.query([run.as_str(), cell.as_str()])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                found.push(attempt_row(&Columns(row))?);
+                found.push(attempt_row(&Columns::of(row))?);
             }
             Ok(found)
         })
@@ -142,7 +142,7 @@ impl Store {
                  WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND record_json IS NOT NULL",
             )?;
             let mut rows = statement.query(params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number])?;
-            rows.next()?.map(|row| Columns(row).json("record_json")).transpose()
+            rows.next()?.map(|row| Columns::of(row).json("record_json")).transpose()
         })
     }
 
@@ -157,7 +157,7 @@ impl Store {
             let mut rows = statement.query(params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Columns(row);
+                let row = Columns::of(row);
                 found.push(Transition {
                     from: row.named("from_state", parse_state)?,
                     to: row.named("to_state", parse_state)?,
@@ -282,7 +282,7 @@ fn under_way(tx: &Connection, run: &RunName) -> Result<Vec<Orphan>, Fault> {
     let mut rows = statement.query([run.as_str()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Columns(row);
+        let row = Columns::of(row);
         found.push(Orphan {
             id: attempt_id(&row)?,
             key: CellKey::new(row.text("cell_key")?),
@@ -395,7 +395,7 @@ pub(super) fn without_record(tx: &Connection, run: &RunName) -> Result<Vec<Attem
     let mut rows = statement.query([run.as_str()])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(attempt_id(&Columns(row))?);
+        found.push(attempt_id(&Columns::of(row))?);
     }
     Ok(found)
 }

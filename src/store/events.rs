@@ -48,7 +48,7 @@ impl Store {
             let mut rows = statement.query(params![run.as_str(), start, count(seq)])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                found.push(Columns(row).json("event_json")?);
+                found.push(Columns::of(row).json("event_json")?);
             }
             Ok(found)
         })

@@ -61,7 +61,7 @@ impl Store {
             let mut rows = statement.query(params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Columns(row);
+                let row = Columns::of(row);
                 found.push(JournalEntry {
                     seq: row.number("seq")?,
                     call: row.text("call")?,

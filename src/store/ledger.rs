@@ -171,7 +171,7 @@ impl Store {
             let mut rows = statement.query([run.as_str()])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Columns(row);
+                let row = Columns::of(row);
                 found.push(LedgerEntry {
                     attempt: AttemptId { run: row.run()?, cell: row.cell()?, number: row.small("attempt")? },
                     kind: row.named("kind", LedgerKind::parse)?,
@@ -328,7 +328,7 @@ pub(super) fn totals(tx: &Connection, run: &RunName) -> Result<LedgerTotals, Fau
     let mut statement = tx.prepare_cached("SELECT * FROM ledger_sums WHERE run_name = ?1")?;
     let mut rows = statement.query([run.as_str()])?;
     let Some(row) = rows.next()? else { return Ok(LedgerTotals::default()) };
-    let row = Columns(row);
+    let row = Columns::of(row);
     let sum = |column| -> Result<Micros, Fault> { Ok(row.money(column)?.unwrap_or(Micros::ZERO)) };
     Ok(LedgerTotals {
         billable_spent: sum("billable_micros")?,

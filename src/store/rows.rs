@@ -169,7 +169,7 @@ impl Store {
             let mut rows = statement.query(params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Columns(row);
+                let row = Columns::of(row);
                 found.push(PhaseRow {
                     phase: row.text("phase")?,
                     model: row.text("model")?,
@@ -185,12 +185,13 @@ impl Store {
     }
 }
 
-/// Every column but the long ones, which would be read from disk only to be thrown away.
+/// Every column but the long ones, which would be read from disk only to be thrown away; in the order of
+/// [`result_row`].
 const RESULTS: &str = "SELECT run_name, cell_id, attempt, harness, model, review_model, task_id, track, repeat,
-   orchestrator, terminal_state, exit_class, success, error_class, tests_passed, tests_total, input_tokens,
-   output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, total_cost_micros, billable_micros,
-   latency_ms, time_to_first_attempt_ms, duration_ms, num_sessions, num_api_calls, num_tool_calls, timestamp,
-   retry_count, cost_mode, harness_metadata, error_message
+   orchestrator, terminal_state, exit_class, error_class, error_message, success, tests_passed, tests_total,
+   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, total_cost_micros,
+   billable_micros, latency_ms, time_to_first_attempt_ms, duration_ms, num_sessions, num_api_calls, num_tool_calls,
+   timestamp, retry_count, cost_mode, harness_metadata
  FROM run_results
  WHERE (:run IS NULL OR run_name = :run) AND (:cell IS NULL OR cell_id = :cell)
    AND (:harness IS NULL OR harness = :harness) AND (:model IS NULL OR model = :model)
@@ -212,7 +213,7 @@ fn results(tx: &Connection, run: Option<&RunName>, filter: &ResultFilter) -> Res
     })?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(result_row(&Columns(row))?);
+        found.push(result_row(&Columns::of(row))?);
     }
     Ok(found)
 }

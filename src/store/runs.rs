@@ -259,7 +259,7 @@ fn summary(tx: &Connection, run: &RunName) -> Result<RunSummary, Fault> {
     )?;
     let mut rows = latest.query([run.as_str()])?;
     if let Some(row) = rows.next()? {
-        let row = Columns(row);
+        let row = Columns::of(row);
         summary.total = usize::try_from(row.number("total_cells")?).unwrap_or(usize::MAX);
         summary.budget = row.money("budget_micros")?;
         summary.interrupted = row.flag("interrupted")?.unwrap_or(false);
@@ -270,7 +270,7 @@ fn summary(tx: &Connection, run: &RunName) -> Result<RunSummary, Fault> {
     )?;
     let mut rows = counts.query([run.as_str()])?;
     while let Some(row) = rows.next()? {
-        let row = Columns(row);
+        let row = Columns::of(row);
         let cells = usize::try_from(row.number("cells")?).unwrap_or(usize::MAX);
         if let Some(reason) = row.known_text("skip_reason")? {
             summary.skipped.push((reason, cells));
@@ -304,7 +304,7 @@ fn runs(tx: &Connection) -> Result<Vec<RunRow>, Fault> {
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Columns(row);
+        let row = Columns::of(row);
         let name = row.run()?;
         found.push(RunRow {
             summary: summary(tx, &name)?,

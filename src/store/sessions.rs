@@ -31,7 +31,7 @@ impl Store {
             let mut rows = statement.query(params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                found.push(Columns(row).json("record_json")?);
+                found.push(Columns::of(row).json("record_json")?);
             }
             Ok(found)
         })

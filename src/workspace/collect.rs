@@ -82,10 +82,14 @@ pub async fn collect_at(
     seeded: &Seeded,
     dest: &Path,
 ) -> Result<Collected, WorkspaceError> {
-    let tree = dest.join("tree");
-    fs::create_dir_all(dest).map_err(|e| WorkspaceError::file("create", dest, e))?;
+    let host = env.host_path(root);
+    // Nothing else comes into `dest` where the files lie on the host already.
+    let tree = if host.is_some() { dest.to_owned() } else { dest.join("tree") };
+    if let Some(parent) = tree.parent() {
+        fs::create_dir_all(parent).map_err(|e| WorkspaceError::file("create", parent, e))?;
+    }
     fs::create_dir(&tree).map_err(|e| WorkspaceError::file("create", &tree, e))?;
-    let (from, fetched) = if let Some(host) = env.host_path(root) {
+    let (from, fetched) = if let Some(host) = host {
         (host, None)
     } else {
         let raw = dest.join("fetched");

@@ -13,7 +13,10 @@ const DATE: &str = "2000-01-01T00:00:00+00:00";
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n";
 
 /// What of a fresh repository is kept; hooks, samples, logs and left-over messages are not.
-const KEPT: &[&str] = &["HEAD", "config", "index", "objects", "refs"];
+const KEPT: &[&str] = &["HEAD", "config", "index", "objects", "packed-refs", "refs"];
+
+/// Folders that git makes anew when it needs them. Each of them would cost every cell a folder.
+const EMPTIED: &[&str] = &["objects/info", "refs/heads", "refs/tags"];
 
 /// Builds a `.git` folder at `git_dir` with one commit of `tree` on `main`; returns the commit's id.
 ///
@@ -34,7 +37,8 @@ pub(super) fn build(tree: &Path, git_dir: &Path) -> Result<String, WorkspaceErro
     run("add", &["add", "--all", "--force", "."])?;
     run("commit", &["commit", "--quiet", "--allow-empty", "--no-verify", "--message=Base"])?;
     // One pack instead of many objects: less to copy for each cell.
-    run("repack", &["repack", "-a", "-d", "-q"])?;
+    run("repack", &["repack", "-a", "-d", "-q", "-n"])?;
+    run("pack-refs", &["pack-refs", "--all"])?;
     let id = run("rev-parse", &["rev-parse", "HEAD"])?;
     keep_only_what_is_needed(git_dir)?;
     Ok(String::from_utf8_lossy(&id).trim().to_owned())
@@ -50,6 +54,10 @@ fn keep_only_what_is_needed(git_dir: &Path) -> Result<(), WorkspaceError> {
         }
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.map_err(|e| fail(&path, e))?;
+    }
+    for folder in EMPTIED.iter().map(|name| git_dir.join(name)).filter(|folder| folder.exists()) {
+        // Not with its content: what is in it would be missed.
+        fs::remove_dir(&folder).map_err(|e| fail(&folder, e))?;
     }
     let config = git_dir.join("config");
     fs::write(&config, CONFIG).map_err(|e| fail(&config, e))

@@ -31,7 +31,7 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
 fn sessions_running(bed: &TestBed) -> bool {
     let scratch = bed.path().join(".refrain/scratch");
     scratch.read_dir().is_ok_and(|mut attempts| {
-        attempts.any(|attempt| attempt.is_ok_and(|attempt| attempt.path().join("sessions/1/stdout.log").exists()))
+        attempts.any(|attempt| attempt.is_ok_and(|attempt| attempt.path().join("session-1/stdout.log").exists()))
     })
 }
 

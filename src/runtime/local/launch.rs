@@ -72,7 +72,7 @@ fn stdin(from: &Stdin, scratch: &Path) -> Result<Stdio, RuntimeError> {
         Stdin::Null => Ok(Stdio::null()),
         Stdin::Bytes(bytes) => {
             let write = || -> io::Result<fs::File> {
-                let mut file = tempfile::tempfile_in(scratch)?;
+                let mut file = nameless_file(scratch)?;
                 file.write_all(bytes)?;
                 file.rewind()?;
                 Ok(file)
@@ -84,6 +84,16 @@ fn stdin(from: &Stdin, scratch: &Path) -> Result<Stdio, RuntimeError> {
             })
         }
     }
+}
+
+/// A file without a name: in memory where the system can, since a prompt is small and a file on disk would be made and
+/// removed for every session.
+fn nameless_file(scratch: &Path) -> io::Result<fs::File> {
+    #[cfg(target_os = "linux")]
+    if let Ok(file) = rustix::fs::memfd_create("refrain-stdin", rustix::fs::MemfdFlags::CLOEXEC) {
+        return Ok(file.into());
+    }
+    tempfile::tempfile_in(scratch)
 }
 
 /// Finds the program as a shell would, in the command's own `PATH`.
