@@ -153,9 +153,9 @@ fn calls() {
         median(walls.collect())
     };
     let base = host("");
-    for (what, body) in [("clock.now()", "clock.now()"), ("session('x')", "session('x')")] {
-        let each = host(body).saturating_sub(base) / 900;
-        println!("calls: {what} in the mock world, median of 51 × 900: {:.2} µs (target: under 2 µs)", micros(each));
+    for (what, target) in [("clock.now()", "target: under 2 µs"), ("session('x')", "with its record")] {
+        let each = host(what).saturating_sub(base) / 900;
+        println!("calls: {what} in the mock world, median of 51 × 900: {:.2} µs ({target})", micros(each));
     }
 }
 

@@ -88,18 +88,23 @@ fn help() {
     println!("help: median wall {:.1} ms (target: under 10 ms)", median(walls).as_secs_f64() * 1e3);
 }
 
-/// A project with one task, the `command` harness running `true`, and as many repeats as cells are wanted.
-fn project(dir: &Path, repeats: usize) {
+/// The most repeats that a run may have.
+const MAX_REPEATS: usize = 10_000;
+
+/// A project with one task, the `command` harness printing a word, and a cell for each model and repeat.
+fn project(dir: &Path, models: usize, repeats: usize) {
     fs::create_dir_all(dir.join("runs")).expect("a folder");
     fs::create_dir_all(dir.join("tasks/noop/repo")).expect("a folder");
     fs::write(dir.join("tasks/noop/repo/file.txt"), "content\n").expect("written");
     let task = "tasks:\n  - id: noop\n    name: Nothing\n    task_prompt: Do nothing.\n    expected_files: [file.txt]\n    \
                 track: open_ended\n";
     fs::write(dir.join("tasks/noop/task.yaml"), task).expect("written");
+    let models: Vec<String> =
+        (0..models).map(|number| format!("  - name: scripted-{number}\n    provider: scripted\n")).collect();
+    let models = models.concat();
     let run = format!(
-        "name: bench\nharnesses:\n  - name: noop\n    adapter: command\n    config:\n      command: echo done\nmodels:\n  \
-         - name: scripted-small\n    provider: scripted\ntasks: [noop]\nrepeats: {repeats}\nparallel_runs: 8\n\
-         runtime: local\n"
+        "name: bench\nharnesses:\n  - name: noop\n    adapter: command\n    config:\n      command: echo done\nmodels:\n{models}\
+         tasks: [noop]\nrepeats: {repeats}\nparallel_runs: 8\nruntime: local\n"
     );
     fs::write(dir.join("runs/bench.yaml"), run).expect("written");
 }
@@ -108,7 +113,7 @@ fn cells(count: usize) {
     let mut runs = Vec::new();
     for _ in 0..3 {
         let dir = tempfile::tempdir().expect("a folder");
-        project(dir.path(), count);
+        project(dir.path(), 1, count);
         runs.push(refrain(dir.path(), &["run", "runs/bench.yaml", "--progress", "none"]));
     }
     #[allow(clippy::cast_precision_loss, reason = "small counts")]
@@ -123,13 +128,15 @@ fn cells(count: usize) {
     );
 }
 
-/// Makes a finished run, by running one cell and copying its rows under the ids of all others.
+/// Makes a finished run, by running one cell of each model and copying its rows under the ids of all its repeats.
 fn finished(count: usize) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
-    project(dir.path(), 1);
+    let models = count.div_ceil(MAX_REPEATS);
+    project(dir.path(), models, 1);
     refrain(dir.path(), &["run", "runs/bench.yaml", "--progress", "none"]);
-    project(dir.path(), count);
-    multiply(&dir.path().join("refrain.db"), count);
+    project(dir.path(), models, count / models);
+    multiply(&dir.path().join("refrain.db"), count / models);
+    assert_eq!(rows(&dir.path().join("refrain.db"), "run_results"), count, "the copied run is not whole");
     dir
 }
 
@@ -171,9 +178,9 @@ fn rows(database: &Path, table: &str) -> usize {
     count as usize
 }
 
-/// Copies the rows of the one cell, `…__r1`, in the order that foreign keys ask for. The ledger's sums follow by its
+/// Copies the rows of each first repeat, `…__r1`, in the order that foreign keys ask for. The ledger's sums follow by its
 /// own triggers.
-fn multiply(database: &Path, count: usize) {
+fn multiply(database: &Path, repeats: usize) {
     let mut connection = rusqlite::Connection::open(database).expect("the store opens");
     let tx = connection.transaction().expect("begins");
     for table in ["attempts", "run_state", "run_results", "sessions", "transitions", "ledger"] {
@@ -189,7 +196,7 @@ fn multiply(database: &Path, count: usize) {
             })
             .collect();
         let sql = format!(
-            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
+            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < {repeats}) \
              INSERT INTO {table} ({}) SELECT {} FROM {table}, n WHERE cell_id LIKE '%\\_\\_r1' ESCAPE '\\'",
             names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", "),
             values.join(", "),
@@ -197,6 +204,4 @@ fn multiply(database: &Path, count: usize) {
         tx.execute(&sql, []).expect("rows are copied");
     }
     tx.commit().expect("commits");
-    let cells = rows(database, "run_results");
-    assert_eq!(cells, count, "the copied run is not whole");
 }
