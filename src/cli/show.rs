@@ -1,6 +1,7 @@
 //! `refrain show`: everything that is on record about one cell.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,7 +62,6 @@ pub(super) fn main(args: &Args) -> Outcome {
         output::write(&report(&record, &attempts, diff.as_deref().unwrap_or_default()))?;
         return Ok(exit::OK);
     }
-    use std::io::Write as _;
     std::io::stdout().write_all(diff.as_deref().unwrap_or_default())?;
     Ok(exit::OK)
 }

@@ -65,7 +65,9 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let (dir, clones) = (root.path().join("seeds"), root.path().join("seeds/clones"));
         let left = [dir.join(".building-x/tree"), clones.join(".cloning-y/clone"), dir.join("whole/tree")];
-        left.iter().for_each(|path| fs::create_dir_all(path).expect("made"));
+        for path in &left {
+            fs::create_dir_all(path).expect("made");
+        }
         let first = enter(&dir, &clones).expect("entered").expect("locked");
         assert_eq!(left.each_ref().map(|path| path.exists()), [false, false, true]);
 

@@ -134,8 +134,7 @@ fn control_codes_of_an_agent_never_reach_the_terminal() {
 fn a_change_that_hangs_the_tests_is_not_left_out_of_the_score() {
     let bed = with_agent("echo 'sleep 600' > greet.sh; echo done", "limits: {evaluation_timeout: 1s}\n");
     let task = fs::read_to_string(bed.path().join("tasks/greeting/task.yaml")).unwrap();
-    let task: String =
-        task.lines().filter(|line| !line.starts_with("checks:")).map(|line| format!("{line}\n")).collect();
+    let task: String = task.lines().filter(|line| !line.starts_with("checks:")).collect::<Vec<_>>().join("\n") + "\n";
     bed.file("tasks/greeting/task.yaml", &format!("{task}fail_to_pass: [greets]\n"));
     let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
