@@ -23,7 +23,7 @@ pub(crate) async fn elsewhere(context: &CellContext, number: u32) -> Result<Opti
     let Some(last) = attempts.last() else { return Ok(None) };
     let reason = match last.terminal {
         None if last.ended_at.is_none() => busy(last.id.number),
-        Some(terminal) if terminal.is_decided() => done(last.id.number),
+        Some(terminal) if terminal.is_decided() && !context.again => done(last.id.number),
         _ if last.id.number >= number => done(last.id.number),
         _ => return Ok(None),
     };

@@ -65,7 +65,7 @@ pub async fn run(
     let mut delivery = JoinSet::new();
     delivery.spawn(stream.deliver());
     sink.emit(EventKind::RunStarted { total: plan.cells.len(), already_done: list.done, parallel: plan.parallel_runs });
-    let result = carry_out(&services, &cancel, &sink, list.to_run).await;
+    let result = carry_out(&services, &cancel, &sink, list.to_run, options.again).await;
     let summary = match result {
         Ok(open) => sum_up(&services, &cancel, open).await,
         Err(error) => Err(error),
@@ -93,6 +93,7 @@ async fn carry_out(
     cancel: &CancelHandle,
     sink: &EventSink,
     cells: Vec<usize>,
+    again: bool,
 ) -> Result<Open, EngineError> {
     if cells.is_empty() {
         return Ok(Open::default());
@@ -114,6 +115,7 @@ async fn carry_out(
                         index,
                         events: sink.clone(),
                         cancel: cancel.clone(),
+                        again,
                     };
                     let first = attempts.get(&context.cell().id).copied().unwrap_or(0) + 1;
                     let task = running.spawn(async move { (index, run_cell(context, first).await) });
@@ -257,6 +259,8 @@ async fn sum_up(services: &Services, cancel: &CancelHandle, open: Open) -> Resul
         // What the other process has finished meanwhile is in the totals.
         if claims::is_open(services, cell).await? {
             summary.not_run += 1;
+        } else if !decided.contains_key(cell) {
+            summary.errored += 1;
         }
     }
     summary.budget = services.plan.budget;

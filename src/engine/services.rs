@@ -65,6 +65,8 @@ pub(crate) struct CellContext {
     pub(crate) events: EventSink,
     /// How far the run is cancelled.
     pub(crate) cancel: CancelHandle,
+    /// A decided cell is run again.
+    pub(crate) again: bool,
 }
 
 impl CellContext {

@@ -220,8 +220,8 @@ fn assert_each_done_once(bed: &TestBed, cells: usize) {
     let rows = bed.results();
     assert_eq!(rows.len(), cells);
     for row in rows {
-        assert_eq!(row["solved"], true, "{row}");
-        let record = bed.record(row["cell"].as_str().unwrap());
+        assert_eq!(row["success"], true, "{row}");
+        let record = bed.record(row["cell_id"].as_str().unwrap());
         assert_eq!(record["attempt"]["number"], 1, "a cell was done twice: {row}");
     }
 }
@@ -267,12 +267,12 @@ fn a_host_that_dies_again_and_again_loses_and_leaves_nothing() {
         for row in &finished {
             assert!(rows.contains(row), "a finished cell was run again: {row}");
         }
-        finished = rows.into_iter().filter(|row| row["solved"] == true).collect();
+        finished = rows.into_iter().filter(|row| row["success"] == true).collect();
     }
     let last = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
     assert_eq!(last.code, Some(0), "{}", last.stderr);
     let rows = bed.results();
-    assert_eq!(rows.iter().filter(|row| row["solved"] == true).count(), CELLS as usize);
+    assert_eq!(rows.iter().filter(|row| row["success"] == true).count(), CELLS as usize);
     for row in &finished {
         assert!(rows.contains(row), "a finished cell was run again: {row}");
     }
