@@ -11,6 +11,14 @@ pub enum EngineError {
     /// The store cannot keep results, so nothing more is run.
     #[error("the store failed")]
     Store(#[from] StoreError),
+    /// A cell could not keep its results on the way, so nothing more is run.
+    #[error("the results of `{cell}` could not be kept: {message}")]
+    Unkept {
+        /// Which.
+        cell: CellId,
+        /// Why.
+        message: String,
+    },
     /// The runtime is not usable.
     #[error("the runtime `{name}` is not usable")]
     Runtime {
@@ -64,6 +72,9 @@ impl EngineError {
         match self {
             Self::Store(error) => error.hints().into_iter().next(),
             Self::Runtime { source: RuntimeError::Unavailable { hint, .. }, .. } => Some(hint.clone()),
+            Self::Unkept { .. } => Some(
+                "see that there is space and that files can be written, then give the same command again".to_owned(),
+            ),
             Self::Changed { .. } => Some(
                 "give the run another `name`, or pass `--accept-changes` to keep the finished cells as they are"
                     .to_owned(),

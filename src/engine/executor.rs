@@ -16,7 +16,7 @@ use super::events::{EventSink, EventStream, Listener};
 use super::services::{CellContext, Services};
 use super::worklist::{self, KnownCell};
 use crate::domain::event::RunSummary;
-use crate::domain::{AttemptId, CellId, EventKind, ExitClass, Micros, RunRecord};
+use crate::domain::{AttemptId, CellId, EventKind, ExitClass, Failure, Micros, RunRecord};
 use crate::retry::{self, Decision, RetryPolicy};
 
 /// How a run is to be carried out, apart from its plan.
@@ -183,6 +183,11 @@ async fn run_cell(context: CellContext, first: u32) -> Result<CellEnd, EngineErr
         context.events.emit(EventKind::AttemptStarted { cell: cell.clone(), attempt: number });
         let retries = number - first;
         let record = attempt::run(&context, claim, retries).await?;
+        if let Some(Failure::Store { message }) = &record.failure {
+            // The next cell would spend money on what cannot be kept either.
+            announce_end(&context, &record, number, None);
+            return Err(EngineError::Unkept { cell, message: message.clone() });
+        }
         cost = cost.zip(record.cost).map(|(sum, cost)| sum + cost);
         let decision = record
             .failure

@@ -351,6 +351,8 @@ fn redact_end(end: SessionEnd, redact: impl Fn(&String) -> String) -> SessionEnd
 async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result<(), HostError> {
     let services = &attempt.context.services;
     let billable = super::accounts::billable(&services.plan, attempt.context.cell(), record.cost);
+    // First of all, so that the attempt's own record never tells less than was held, and spent, whatever fails below.
+    lock(&attempt.sessions).records.insert(record.index, record.clone());
     if let Err(error) = services.store.add_session(&attempt.id, record, billable).await {
         return Err(attempt.halt(Failure::Store { message: describe(&error) }));
     }

@@ -85,7 +85,7 @@ impl From<StoreError> for Error {
 impl From<EngineError> for Error {
     fn from(error: EngineError) -> Self {
         let kind = match &error {
-            EngineError::Store(_) | EngineError::File { .. } => ErrorKind::Store,
+            EngineError::Store(_) | EngineError::Unkept { .. } | EngineError::File { .. } => ErrorKind::Store,
             EngineError::Runtime { .. } => ErrorKind::Runtime,
             EngineError::UnknownRuntime { .. } | EngineError::Changed { .. } | EngineError::Unpriced { .. } => {
                 ErrorKind::Configuration

@@ -189,6 +189,39 @@ fn no_home_is_needed() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+#[test]
+fn a_full_disk_stops_the_run_and_the_same_command_goes_on() {
+    let fill = "[ -e \"$(dirname \"$0\")/freed\" ] || head -c 9000000 /dev/urandom > blob";
+    let bed = with_agent(&format!("{SOLVED} {fill}; head -c 2000000 /dev/urandom | base64"), "");
+    let disk = tempfile::tempdir().unwrap();
+    let mount = |options: &str| {
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(disk.path());
+        mount.output().is_ok_and(|output| output.status.success())
+    };
+    if !mount("size=8m") {
+        eprintln!("SKIPPED a_full_disk: this process may not mount a file system");
+        return;
+    }
+    let project = disk.path().join("project");
+    copy(bed.path(), &project);
+    let run = |args: &[&str]| bed.command(args).current_dir(&project).output().unwrap();
+    let full = run(&["run", "runs/demo.yaml", "--set", "repeats=3", "--progress", "lines"]);
+    bed.file("freed", "");
+    let grown = mount("remount,size=64m");
+    let resumed = run(&["run", "runs/demo.yaml", "--set", "repeats=3", "--progress", "lines"]);
+    let left = std::process::Command::new("umount").arg(disk.path()).status().unwrap();
+    assert!(grown && left.success());
+    let shown = String::from_utf8_lossy(&full.stderr).into_owned();
+    assert_eq!(full.status.code(), Some(4), "{shown}");
+    assert_eq!(shown.matches("START").count(), 1, "the next cell would be paid for in vain: {shown}");
+    assert!(shown.contains("could not be kept") && shown.contains("space"), "{shown}");
+    assert!(!shown.contains("$0.0000  agent"), "what a session cost is unknown, not nothing: {shown}");
+    let shown = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert_eq!(resumed.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("3 passed"), "{shown}");
+}
+
 // --- two hosts, and hosts that die ----------------------------------------------------------------------------------
 
 const SLOW: &str = "[{message: working}, {sleep: 0.3}, {write: {path: greet.sh, content: echo hello world}}, \
