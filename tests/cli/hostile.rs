@@ -134,8 +134,8 @@ fn control_codes_of_an_agent_never_reach_the_terminal() {
 fn a_change_that_hangs_the_tests_is_not_left_out_of_the_score() {
     let bed = with_agent("echo 'sleep 600' > greet.sh; echo done", "limits: {evaluation_timeout: 1s}\n");
     let task = fs::read_to_string(bed.path().join("tasks/greeting/task.yaml")).unwrap();
-    let task: String = task.lines().filter(|line| !line.starts_with("checks:")).collect::<Vec<_>>().join("\n") + "\n";
-    bed.file("tasks/greeting/task.yaml", &format!("{task}fail_to_pass: [greets]\n"));
+    let task: Vec<&str> = task.lines().filter(|line| !line.starts_with("checks:")).collect();
+    bed.file("tasks/greeting/task.yaml", &format!("{}\nfail_to_pass: [greets]\n", task.join("\n")));
     let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let record = bed.record(CELL);
@@ -206,14 +206,14 @@ fn a_full_disk_stops_the_run_and_the_same_command_goes_on() {
     let project = disk.path().join("project");
     copy(bed.path(), &project);
     let run = |args: &[&str]| bed.command(args).current_dir(&project).output().unwrap();
-    let full = run(&["run", "runs/demo.yaml", "--set", "repeats=3", "--progress", "lines"]);
+    let stopped = run(&["run", "runs/demo.yaml", "--set", "repeats=3", "--progress", "lines"]);
     bed.file("freed", "");
     let grown = mount("remount,size=64m");
     let resumed = run(&["run", "runs/demo.yaml", "--set", "repeats=3", "--progress", "lines"]);
     let left = std::process::Command::new("umount").arg(disk.path()).status().unwrap();
     assert!(grown && left.success());
-    let shown = String::from_utf8_lossy(&full.stderr).into_owned();
-    assert_eq!(full.status.code(), Some(4), "{shown}");
+    let shown = String::from_utf8_lossy(&stopped.stderr).into_owned();
+    assert_eq!(stopped.status.code(), Some(4), "{shown}");
     assert_eq!(shown.matches("START").count(), 1, "the next cell would be paid for in vain: {shown}");
     assert!(shown.contains("could not be kept") && shown.contains("space"), "{shown}");
     assert!(!shown.contains("$0.0000  agent"), "what a session cost is unknown, not nothing: {shown}");
