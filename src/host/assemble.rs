@@ -150,13 +150,14 @@ async fn take_up(parts: &Parts, plan: &RunPlan, store: &Store, layout: &Layout) 
         tracing::warn!(%error, "a run record could not be imported");
     }
     for orphan in store.orphaned_attempts(&plan.name, Owner::is_alive).await? {
-        store.mark_orphaned(&orphan, parts.clock.now()).await?;
         // The runtime has swept the environments in it; what is left are spools, which nobody reads any more.
         if let Err(error) = std::fs::remove_dir_all(&orphan.scratch)
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::warn!(path = %orphan.scratch.display(), %error, "left-overs could not be removed");
         }
+        // Last: a host that is killed here finds the orphan again.
+        store.mark_orphaned(&orphan, parts.clock.now()).await?;
     }
     Ok(())
 }
