@@ -93,7 +93,8 @@ end
 
 function test.ok(value, note)
     if not value then
-        host.test_fail(with_note(`got {show(value)}, wanted something true`, note))
+        -- A note says it better: usually it is the error of a run.
+        host.test_fail(note or `got {show(value)}, wanted something true`)
     end
     return value
 end

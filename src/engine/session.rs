@@ -30,6 +30,11 @@ pub(crate) struct SessionBook {
 }
 
 impl SessionBook {
+    /// Tells whether no session was begun.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.begun == 0
+    }
+
     /// Takes the finished sessions, in order, and how the streams of the last one end.
     pub(crate) fn take(&mut self) -> (Vec<SessionRecord>, Ends) {
         (std::mem::take(&mut self.records).into_values().collect(), std::mem::take(&mut self.last.1))

@@ -89,8 +89,14 @@ impl Attempt {
         self.deadline.map(|deadline| deadline.limit.saturating_sub(self.elapsed()))
     }
 
-    /// Returns the failure of an attempt whose deadline has passed.
+    /// Returns the failure of an attempt whose deadline has passed. An agent that was never asked has failed at nothing:
+    /// the time was the script's.
     pub(crate) fn out_of_time(&self, deadline: Deadline) -> Failure {
+        if lock(&self.sessions).is_empty() {
+            let limit = deadline.limit.as_secs_f64();
+            let message = format!("the script held no session before the deadline of {limit:.1} s");
+            return Failure::OrchestratorError { message };
+        }
         Failure::Timeout { timer: deadline.timer, limit: deadline.limit, elapsed: self.elapsed() }
     }
 

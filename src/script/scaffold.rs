@@ -18,7 +18,7 @@ if not report.ok and params.second_try then
     last = session(prompt.join({
         "The checks fail. Fix the code.",
         prompt.section("Output of the checks", prompt.fence(report.output)),
-    }), { label = "second try", continue = last })
+    }), { label = "second try", continue = if last.resumable then last else nil })
     report = checks.run()
 end
 

@@ -202,3 +202,19 @@ fn a_missing_key_is_told_before_anything_runs() {
         (Some("invalid_configuration"), Some(0))
     );
 }
+
+#[test]
+fn a_script_that_uses_up_the_time_without_a_session_is_not_the_agents_failure() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    bed.file(
+        "mine/orchestrator.toml",
+        "slug = \"mine\"\nname = \"Mine\"\ndescription = \"Spins.\"\nrunner = \"runner.lua\"\napi = 1\n",
+    );
+    bed.file("mine/runner.lua", "local n = 0\nwhile true do n += 1 end\n");
+    let settings = "repeats: 1\nmax_runtime_seconds: 1\norchestrators: [{dir: ../mine}]\n";
+    bed.file("runs/demo.yaml", &TestBed::run_file(settings));
+    assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(11));
+    let record = bed.record("orch-mine");
+    assert_eq!((record["terminal"].as_str(), record["solved"].as_bool()), (Some("failed"), None));
+    assert_eq!(record["failure"]["message"], "the script held no session before the deadline of 1.0 s");
+}

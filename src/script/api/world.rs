@@ -54,7 +54,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         params: &[PATH],
         returns: "boolean",
         doc: "Tells whether a path exists.",
-        example: "if workspace.exists(\"Cargo.toml\") then log(\"rust\") end",
+        example: "if workspace.exists(\"Cargo.toml\") then log.info(\"rust\") end",
     },
     Function {
         module: "workspace",
@@ -62,7 +62,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         params: &[optional("path", Kind::Text, "A folder; the workspace itself by default.")],
         returns: "{string}?",
         doc: "Lists the entries of a folder, sorted; nil where there is none.",
-        example: "for _, name in workspace.list(\"src\") or {} do log(name) end",
+        example: "for _, name in workspace.list(\"src\") or {} do log.info(name) end",
     },
     Function {
         module: "workspace",
@@ -78,7 +78,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         params: &[],
         returns: "string",
         doc: "Returns the diff of the workspace against its baseline.",
-        example: "if workspace.diff() == \"\" then log(\"nothing changed\") end",
+        example: "if workspace.diff() == \"\" then log.info(\"nothing changed\") end",
     },
     Function {
         module: "workspace",
@@ -143,7 +143,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         params: &[],
         returns: "number",
         doc: "Returns the dollars spent so far; a lower bound where a session's cost is unknown.",
-        example: "log(\"spent $\" .. budget.spent())",
+        example: "log.info(\"spent $\" .. budget.spent())",
     },
     Function {
         module: "clock",
