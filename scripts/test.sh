@@ -31,7 +31,12 @@ step_tests() {
     fi
 }
 
-step_docs() { RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --all-features; }
+# Links must hold whatever is switched on.
+step_docs() {
+    for features in --no-default-features --features=default --all-features; do
+        RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps "$features"
+    done
+}
 
 step_tasks() { scripts/check-tasks.sh; }
 

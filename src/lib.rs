@@ -4,6 +4,56 @@
 //! workspace; in it an **orchestrator**, a Lua script in a sandbox, decides how many agent **sessions** to hold, what
 //! each is told and when to stop. The Rust core does everything else.
 //!
+//! # A script and a closure
+//!
+//! A script needs no run, no runtime and no agent: whoever answers its calls is its world. Here sessions are a closure.
+//!
+//! ```
+//! use refrain::script::mock::{MockSession, MockSetup, MockWorld};
+//! use refrain::script::{ScriptEnd, ScriptLimits, ScriptSource};
+//!
+//! let world = MockWorld::new(MockSetup {
+//!     sessions: Some(Box::new(|call, number, _files| Ok(MockSession::saying(&format!("{number}: {}", call.prompt))))),
+//!     ..MockSetup::default()
+//! });
+//! let script = ScriptSource::from_text(
+//!     "runner.lua",
+//!     r#"
+//!     local draft = session(task.prompt)
+//!     local review = session("Review: " .. draft.text)
+//!     return { note = review.text }
+//!     "#,
+//! );
+//! let outcome = world.play(&script, world.inputs("Fix the bug."), ScriptLimits::default());
+//!
+//! let ScriptEnd::Returned { note, .. } = outcome.end else { panic!("{outcome:?}") };
+//! assert_eq!(note.as_deref(), Some("2: Review: 1: Fix the bug."));
+//! assert_eq!(world.report().sessions.len(), 2);
+//! ```
+//!
+//! # Where to start
+//!
+//! | to | see | example |
+//! |---|---|---|
+//! | run a script in a world of your own | [`script::ScriptPort`], [`script::ScriptPool`] | `examples/embed.rs` |
+//! | run a plan from a run file | [`config::load()`], [`host::Host`] | `examples/custom_reporter.rs` |
+//! | add an agent | [`harness::Harness`], [`harness::OutputReader`] | `examples/custom_harness.rs` |
+//! | add a place to run, a judge, a display | [`runtime::Runtime`], [`evaluator::Evaluator`], [`report::Reporter`] | `examples/custom_reporter.rs` |
+//! | test a strategy, or code around this crate | [`script::testing`], and `refrain::testing` behind the feature `test-util` | `examples/test_a_strategy.rs` |
+//!
+//! The library never prints, never exits, installs no logger and no signal handler, reads no variable of the process's
+//! environment, and starts no tokio runtime: all of that is its embedder's.
+//!
+//! # Features
+//!
+//! | feature | what it adds | default |
+//! |---|---|---|
+//! | `cli` | the program `refrain` | yes |
+//! | `docker` | reserved for containers as a runtime; adds nothing yet | yes |
+//! | `test-util` | `refrain::testing`: fakes of the clock and the runtime, the conformance suite of runtimes | no |
+//!
+//! # Layers
+//!
 //! The layers, from the bottom up, import downwards only (`tests/architecture.rs` holds the table):
 //!
 //! | layer | modules |
@@ -32,4 +82,6 @@ pub mod retry;
 pub mod runtime;
 pub mod script;
 pub mod store;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
 pub mod workspace;

@@ -208,3 +208,42 @@ fn foreign_libraries_stay_behind_one_door() {
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
+
+/// What is the embedder's business: the terminal, the process, the logger, signals, the async runtime.
+const EMBEDDERS: &[&str] = &[
+    "println!",
+    "eprintln!",
+    "print!(",
+    "eprint!(",
+    "dbg!(",
+    "process::exit",
+    "process::abort",
+    "tracing_subscriber",
+    "set_global_default",
+    "signal::",
+    "panic::set_hook",
+    "runtime::Builder",
+    "runtime::Runtime::new",
+    "tokio::main",
+];
+
+#[test]
+fn the_library_neither_prints_nor_exits_nor_takes_over_the_process() {
+    let mut wrong = Vec::new();
+    let mut looked_at = 0;
+    for (path, text) in sources() {
+        let of_the_program = module_of(&path).as_deref() == Some("cli") || path.ends_with("src/main.rs");
+        if of_the_program || path.file_name().is_some_and(|name| name == "tests.rs") {
+            continue;
+        }
+        looked_at += 1;
+        let library = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(&text);
+        for (number, line) in library.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or("");
+            let found = EMBEDDERS.iter().filter(|word| code.contains(**word));
+            wrong.extend(found.map(|word| format!("{}:{}: `{word}`", path.display(), number + 1)));
+        }
+    }
+    assert!(looked_at > 100, "{looked_at} files");
+    assert!(wrong.is_empty(), "these belong to the embedder:\n{}", wrong.join("\n"));
+}

@@ -171,6 +171,34 @@ pub struct SessionRecord {
 }
 
 impl SessionRecord {
+    /// Makes the record of a session that finished its turn and said `text`; what nobody measured is unknown.
+    ///
+    /// For hosts with sessions of their own: set what is known by struct update.
+    #[must_use]
+    pub fn completed(index: u32, started_at: Timestamp, text: impl Into<String>) -> Self {
+        Self {
+            index,
+            phase: None,
+            label: None,
+            harness: String::new(),
+            model: String::new(),
+            end: SessionEnd::Completed,
+            exit_code: None,
+            signal: None,
+            text: Some(text.into()),
+            usage: Usage::UNKNOWN,
+            cost: None,
+            reported_cost: None,
+            turns: None,
+            tool_calls: None,
+            harness_session: None,
+            started_at,
+            duration: Duration::ZERO,
+            longest_silence: None,
+            warnings: Vec::new(),
+        }
+    }
+
     /// Returns the status that scripts see.
     #[must_use]
     pub fn status(&self) -> SessionStatus {

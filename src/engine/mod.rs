@@ -1,8 +1,8 @@
 //! Runs a plan: decides which cells still need work, runs them side by side, and keeps what comes of it.
 //!
 //! Two parts, as in the models of this field: the [`dispatcher`] alone owns the state of the run and decides
-//! synchronously; the [`executor`] carries cells through their attempts and reports back. An [`attempt`] walks the
-//! validated lifecycle; while it executes, a [`world`] answers its script's calls. The engine never prints: it emits
+//! synchronously; the [`executor`] carries cells through their attempts and reports back. An `attempt` walks the
+//! validated lifecycle; while it executes, a `world` answers its script's calls. The engine never prints: it emits
 //! [`crate::domain::Event`]s. The store is no reporter: when it cannot write, the run stops.
 
 pub(crate) mod accounts;

@@ -4,7 +4,7 @@
 //! folder, a symlink to somewhere else), and then written whole; no symlink of the tree is ever followed. A patch that
 //! changes a file changes the baseline's version of it.
 //!
-//! Files that steer Python's test programs from beside the tests are put back as the baseline has them: see [`guard`].
+//! Files that steer Python's test programs from beside the tests are put back as the baseline has them: see `guard`.
 
 use std::collections::BTreeSet;
 use std::fs;

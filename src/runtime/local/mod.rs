@@ -1,7 +1,7 @@
 //! Commands as plain processes of the host: no isolation, nothing to install.
 //!
 //! An environment is a scratch folder with `work/`, `home/` and `tmp/`. A command gets a scrubbed environment and a
-//! process group of its own, and nothing of its tree outlives it (see [`tree`]). What it can do to the host is what the
+//! process group of its own, and nothing of its tree outlives it (see `tree`). What it can do to the host is what the
 //! user who runs the host can do. Start with [`LocalRuntime`].
 
 mod environment;
