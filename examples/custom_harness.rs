@@ -18,7 +18,7 @@ struct Greeter;
 
 impl Harness for Greeter {
     // A run file declares harnesses by name; the host prefers its own over a descriptor of that name.
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "command"
     }
 
