@@ -1,15 +1,15 @@
 //! `refrain results`: what came of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{Failed, Outcome, exit, output};
-use crate::domain::{Micros, RunName};
+use crate::domain::{CellId, Micros, RunName};
 use crate::report::text;
-use crate::store::{ResultFilter, ResultRow, Store};
+use crate::store::{LedgerKind, ResultFilter, ResultRow, Store};
 
 /// Show the results of a run, by default of the latest
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     output::write("\n")?;
     output::write(&output::table(
         ["orchestrator", "harness", "model", "solved", "rate", "errored", "cost"],
-        grouped(&rows),
+        grouped(&rows, &known_costs(&store, &run, &rows)?),
     ))?;
     Ok(exit::OK)
 }
@@ -196,8 +196,20 @@ struct Group {
     unknown: usize,
 }
 
+/// What is known of the costs of cells of which a part is unknown: the ledger has the sessions that told theirs.
+fn known_costs(store: &Store, run: &RunName, rows: &[ResultRow]) -> Result<HashMap<CellId, Micros>, Failed> {
+    let mut known = HashMap::new();
+    if rows.iter().all(|row| row.total_cost.is_some()) {
+        return Ok(known);
+    }
+    for entry in store.ledger(run).wait()?.into_iter().filter(|entry| entry.kind == LedgerKind::Spend) {
+        *known.entry(entry.attempt.cell).or_insert(Micros::ZERO) += entry.amount.unwrap_or(Micros::ZERO);
+    }
+    Ok(known)
+}
+
 /// One line for each strategy: the comparison that a run is made for. Errored cells never enter the rate.
-fn grouped(rows: &[ResultRow]) -> Vec<[String; 7]> {
+fn grouped(rows: &[ResultRow], known: &HashMap<CellId, Micros>) -> Vec<[String; 7]> {
     let mut groups: BTreeMap<(&str, &str, &str), Group> = BTreeMap::new();
     for row in rows {
         let group = groups.entry((&row.orchestrator, &row.harness, &row.model)).or_default();
@@ -208,10 +220,8 @@ fn grouped(rows: &[ResultRow]) -> Vec<[String; 7]> {
             }
             None => group.errored += 1,
         }
-        match row.total_cost {
-            Some(cost) => group.cost += cost,
-            None => group.unknown += 1,
-        }
+        group.unknown += usize::from(row.total_cost.is_none());
+        group.cost += row.total_cost.or_else(|| known.get(&row.cell).copied()).unwrap_or(Micros::ZERO);
     }
     groups
         .into_iter()

@@ -145,3 +145,16 @@ fn json_progress_is_a_gapless_stream_on_standard_output() {
     let kinds: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!((kinds.first(), kinds.last()), (Some(&"run_started"), Some(&"run_finished")));
 }
+
+#[test]
+fn a_cost_of_which_a_part_is_unknown_is_bounded_by_what_is_known() {
+    let silent = "[{message: working}]";
+    let bed = TestBed::with_play(&play(&[&SOLVE.replace("echo hello world", "echo nearly"), silent]));
+    let refine = "repeats: 1\norchestrators: [{slug: refine, params: {max_rounds: 2}}]\n";
+    bed.file("runs/demo.yaml", &TestBed::run_file(refine));
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    assert!(ran.stderr.contains("Billable cost: at least $0.000150"), "{}", ran.stderr);
+    let shown = bed.run(&["results"]).stdout;
+    assert!(shown.contains("≥ $0.000150 (1 unknown)"), "{shown}");
+    assert!(bed.results()[0]["total_cost_micros"].is_null());
+}
