@@ -168,7 +168,7 @@ pub enum Failure {
         message: String,
     },
     /// A timer ran out while the agent worked.
-    #[error("{timer:?} timeout: limit {limit:?}, after {elapsed:?}")]
+    #[error("{timer:?} timeout: limit {:.1} s, after {:.1} s", .limit.as_secs_f64(), .elapsed.as_secs_f64())]
     Timeout {
         /// Which timer.
         timer: Timer,
