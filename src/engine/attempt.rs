@@ -56,35 +56,31 @@ pub(crate) async fn run(context: &CellContext, claim: Claim, retries: u32) -> Re
     let mut journey =
         Journey::begin(id.clone(), Arc::clone(&services.clock), context.events.clone(), services.store.clone());
 
-    let mut ready = None;
-    let cause = match prepare(context, &id, &folder, &scratch, &mut journey, &mut ready).await {
+    let cause = match prepare(context, &id, &folder, &scratch, &mut journey).await {
         Err(failure) => Some(failure),
-        Ok(()) => match &ready {
-            Some(ready) => carry_out(context, &id, ready, &mut journey, &mut finish).await,
-            None => Some(Failure::Runtime { message: "no environment was opened".to_owned() }),
-        },
-    };
-    if let Some(ready) = &ready {
-        finish.harness_version = ready.harness_version.clone();
-        if let Err(error) = ready.env.close().await {
-            finish.warnings.push(format!("the environment was not removed: {}", describe(&error)));
+        Ok(ready) => {
+            let cause = carry_out(context, &id, &ready, &mut journey, &mut finish).await;
+            finish.harness_version.clone_from(&ready.harness_version);
+            if let Err(error) = ready.env.close().await {
+                finish.warnings.push(format!("the environment was not removed: {}", describe(&error)));
+            }
+            cause
         }
-    }
+    };
     // Scratch holds nothing that is kept; what cannot be removed is swept by the next start.
     let _ = std::fs::remove_dir_all(&scratch);
     finish.conclude(cause, &mut journey).await
 }
 
-/// Everything before the first session. The environment is in `ready` as soon as it is open, so that a later failure
-/// finds it to close.
+/// Everything before the first session. An environment that was opened for an attempt that then cannot begin is closed
+/// here.
 async fn prepare(
     context: &CellContext,
     id: &AttemptId,
     folder: &PathBuf,
     scratch: &PathBuf,
     journey: &mut Journey,
-    ready: &mut Option<Ready>,
-) -> Result<(), Failure> {
+) -> Result<Ready, Failure> {
     let services = &context.services;
     journey.step(AttemptState::Preparing)?;
     for dir in [folder, scratch] {
@@ -111,10 +107,7 @@ async fn prepare(
         Ok::<_, Failure>((seeded, version))
     };
     match created.await {
-        Ok((seeded, harness_version)) => {
-            *ready = Some(Ready { env, seeded, harness_version });
-            Ok(())
-        }
+        Ok((seeded, harness_version)) => Ok(Ready { env, seeded, harness_version }),
         Err(failure) => {
             if let Err(error) = env.close().await {
                 tracing::warn!(%error, "an environment was not removed");
@@ -199,7 +192,7 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready) -> Execut
         folder: services.layout.attempt(id),
         scratch: services.layout.scratch(id),
         began: services.clock.elapsed(),
-        deadline: Some(deadline),
+        deadline,
         stop: context.cancel.stop_token().child_token(),
         sessions: Mutex::new(SessionBook::default()),
         spaces: tokio::sync::Mutex::new(Spaces::new(ready.env.workspace())),
@@ -218,7 +211,7 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready) -> Execut
     tokio::pin!(running);
     let outcome = tokio::select! {
         outcome = &mut running => outcome,
-        cause = interruption(&attempt, deadline) => {
+        cause = interruption(&attempt) => {
             attempt.halt(cause);
             stop.stop("the attempt is over");
             running.await
@@ -238,9 +231,9 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready) -> Execut
 }
 
 /// Ends when something other than the script itself ends the attempt, with the cause.
-async fn interruption(attempt: &Attempt, deadline: Deadline) -> Failure {
+async fn interruption(attempt: &Attempt) -> Failure {
     tokio::select! {
-        () = attempt.context.services.clock.sleep(deadline.limit) => attempt.out_of_time(deadline),
+        () = attempt.context.services.clock.sleep(attempt.deadline.limit) => attempt.out_of_time(),
         () = attempt.context.cancel.stop_token().cancelled() => Failure::Cancelled,
         // A session's end may have halted the attempt; the script then learns it at its next call or here.
         () = attempt.stop.cancelled() => attempt.cause.get().cloned().unwrap_or(Failure::Cancelled),
@@ -275,7 +268,7 @@ async fn judge(
     let checks_pass = if task.checks.is_empty() {
         None
     } else {
-        let bound = Some(services.plan.limits.evaluation_timeout);
+        let bound = services.plan.limits.evaluation_timeout;
         let workspace = ready.env.workspace();
         let report = checks::run(&*ready.env, workspace, &task.checks, bound, &services.redactor, stop).await;
         report.ok().map(|report| report.ok)

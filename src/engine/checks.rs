@@ -21,7 +21,7 @@ pub(crate) async fn run(
     env: &dyn Environment,
     workspace: &Path,
     checks: &[String],
-    remaining: Option<Duration>,
+    remaining: Duration,
     redactor: &Redactor,
     stop: &CancellationToken,
 ) -> Result<ChecksReport, RuntimeError> {
@@ -29,7 +29,7 @@ pub(crate) async fn run(
     for check in checks {
         let mut command = Command::shell(check.clone());
         command.cwd = Some(workspace.to_owned());
-        let limit = remaining.unwrap_or(CHECK_TIMEOUT).min(CHECK_TIMEOUT);
+        let limit = remaining.min(CHECK_TIMEOUT);
         command.limits.timeout = Some((Timer::Evaluation, limit));
         let report = env.exec(&command, Output::Capture { limit: KEPT }, stop).await?;
         results.push(CheckResult {

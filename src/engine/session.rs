@@ -60,7 +60,7 @@ struct Setup {
     model: Model,
     resume: Option<String>,
     max_cost: Option<Micros>,
-    timeout: Option<(Timer, Duration)>,
+    timeout: (Timer, Duration),
 }
 
 /// Holds a session. A failing agent is an answer; what is not the agent's doing ends the attempt.
@@ -162,15 +162,14 @@ fn resumable(book: &SessionBook, harness: &dyn Harness, index: u32) -> Result<St
 }
 
 /// The shorter of the session's own limit and the time left; at the deadline the attempt is over.
-fn time_for(attempt: &Attempt, own: Option<Duration>) -> Result<Option<(Timer, Duration)>, HostError> {
-    let own = own.map(|limit| (Timer::Session, limit));
-    let (Some(deadline), Some(left)) = (attempt.deadline, attempt.remaining()) else { return Ok(own) };
+fn time_for(attempt: &Attempt, own: Option<Duration>) -> Result<(Timer, Duration), HostError> {
+    let left = attempt.remaining();
     if left.is_zero() {
-        return Err(attempt.halt(attempt.out_of_time(deadline)));
+        return Err(attempt.halt(attempt.out_of_time()));
     }
     Ok(match own {
-        Some((timer, limit)) if limit < left => Some((timer, limit)),
-        _ => Some((deadline.timer, left)),
+        Some(limit) if limit < left => (Timer::Session, limit),
+        _ => (attempt.deadline.timer, left),
     })
 }
 
@@ -213,7 +212,7 @@ async fn run(
 ) -> Result<SessionResult, HarnessError> {
     let services = &attempt.context.services;
     let limits = Limits {
-        timeout: setup.timeout,
+        timeout: Some(setup.timeout),
         idle: Some(services.plan.limits.idle_timeout),
         output_bytes: Some(services.plan.limits.output_bytes),
         grace: None,

@@ -53,7 +53,7 @@ pub(crate) struct Attempt {
     pub(crate) scratch: PathBuf,
     /// The clock's reading when execution began.
     pub(crate) began: Duration,
-    pub(crate) deadline: Option<Deadline>,
+    pub(crate) deadline: Deadline,
     /// Ends sessions, checks and commands of this attempt.
     pub(crate) stop: CancellationToken,
     pub(crate) sessions: Mutex<SessionBook>,
@@ -84,14 +84,15 @@ impl Attempt {
         self.context.services.clock.elapsed().saturating_sub(self.began)
     }
 
-    /// Returns the time left; `None` where there is no deadline.
-    pub(crate) fn remaining(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.limit.saturating_sub(self.elapsed()))
+    /// Returns the time left.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.deadline.limit.saturating_sub(self.elapsed())
     }
 
     /// Returns the failure of an attempt whose deadline has passed. An agent that was never asked has failed at nothing:
     /// the time was the script's.
-    pub(crate) fn out_of_time(&self, deadline: Deadline) -> Failure {
+    pub(crate) fn out_of_time(&self) -> Failure {
+        let deadline = self.deadline;
         if lock(&self.sessions).is_empty() {
             let limit = deadline.limit.as_secs_f64();
             let message = format!("the script held no session before the deadline of {limit:.1} s");
@@ -116,7 +117,7 @@ impl Attempt {
             | HostCall::Diff { .. }
             | HostCall::Write { .. } => self.files(call).await,
             HostCall::Budget => Ok(Answer::Budget(self.budget())),
-            HostCall::Remaining => Ok(Answer::Seconds(self.remaining().map(|left| left.as_secs_f64()))),
+            HostCall::Remaining => Ok(Answer::Seconds(Some(self.remaining().as_secs_f64()))),
             HostCall::Now => Ok(Answer::Seconds(Some(self.elapsed().as_secs_f64()))),
             HostCall::Log { level, text } => Ok(self.log(level, &text)),
         }
@@ -146,7 +147,7 @@ impl Attempt {
         let mut command = Command::new(argv);
         command.cwd = Some(self.path_of(workspace).await?);
         let own = timeout.unwrap_or(EXEC_TIMEOUT);
-        command.limits.timeout = Some((Timer::Session, self.remaining().map_or(own, |left| left.min(own))));
+        command.limits.timeout = Some((Timer::Session, self.remaining().min(own)));
         let report = match self.env.exec(&command, Output::Capture { limit: EXEC_KEPT }, &self.stop).await {
             Ok(report) => report,
             // A program that is not there is the script's business, as it would be in a shell.
