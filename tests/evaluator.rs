@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use refrain::domain::task::{EvaluateIn, HiddenTests, Seed};
-use refrain::domain::{AttemptId, CellId, ErrorClass, RunName, Task, TestStatus, Track, Verdict};
+use refrain::domain::{AttemptId, CellId, ContainerOptions, ErrorClass, RunName, Task, TestStatus, Track, Verdict};
 use refrain::evaluator::{EvaluationError, EvaluationInput, Evaluator, TestSuiteEvaluator};
 use refrain::runtime::{
     Captured, Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, Output, Quiescence, Runtime, RuntimeError,
@@ -258,6 +258,7 @@ impl Bed {
             runtime: &self.runtime,
             environment: &agent,
             image: None,
+            container: &ContainerOptions::default(),
             stop: &self.stop,
         };
         let result = TestSuiteEvaluator::new(self.timeout).evaluate(input).await;

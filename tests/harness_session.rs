@@ -15,7 +15,7 @@ use refrain::domain::cell::CellId;
 use refrain::domain::failure::{LimitKind, ProviderFault, Timer};
 use refrain::domain::model::AuthMode;
 use refrain::domain::session::SessionEnd;
-use refrain::domain::{AttemptId, CostMode, Micros, Model, ModelRole, RunName};
+use refrain::domain::{AttemptId, ContainerOptions, CostMode, Micros, Model, ModelRole, RunName};
 use refrain::harness::declarative::DeclarativeHarness;
 use refrain::harness::session::{SessionOptions, SessionResult, run};
 use refrain::harness::{AgentEvent, HarnessError, SessionRequest, scripted};
@@ -79,6 +79,7 @@ impl Bed {
             scratch: dir.path().join("scratch"),
             env: Vec::new(),
             image: None,
+            container: ContainerOptions::default(),
         };
         let env = LocalRuntime::new(clock.clone()).open(spec).await.unwrap();
         let request = SessionRequest {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use refrain::clock::SystemClock;
 use refrain::domain::cell::CellId;
 use refrain::domain::failure::Timer;
-use refrain::domain::{AttemptId, RunName};
+use refrain::domain::{AttemptId, ContainerOptions, RunName};
 use refrain::runtime::local::LocalRuntime;
 use refrain::runtime::{
     Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, Limits, Output, Runtime, RuntimeError,
@@ -32,6 +32,7 @@ fn spec(scratch: &Path) -> EnvironmentSpec {
         scratch: scratch.to_owned(),
         env: Vec::new(),
         image: None,
+        container: ContainerOptions::default(),
     }
 }
 

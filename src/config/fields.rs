@@ -28,6 +28,10 @@ impl Node {
         }
     }
 
+    pub(crate) fn number_of(&self, key: &str) -> Option<f64> {
+        self.get(key)?.number()
+    }
+
     pub(crate) fn money_of(&self, key: &str) -> Option<Micros> {
         quantity::money(self.get(key)?).ok()
     }

@@ -131,7 +131,7 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
         allow_unpriced: root.bool_of("allow_unpriced").unwrap_or(false),
         parallel_runs: root.whole_of("parallel_runs").unwrap_or(1),
         runtime: root.text_of("runtime").unwrap_or_else(|| "docker".to_owned()),
-        network: root.text_of("network").unwrap_or_else(|| "bridge".to_owned()),
+        container: run_file::container(&root),
         limits,
         retry: run_file::retry(&root),
         max_runtime: root.duration_of("max_runtime_seconds"),

@@ -8,7 +8,7 @@ pub use super::cell_key::KeyCache;
 
 use super::cell_key;
 use crate::domain::cell::Cell;
-use crate::domain::{CellKey, Micros, Model, Params, RunName, Task};
+use crate::domain::{CellKey, ContainerOptions, Micros, Model, Params, RunName, Task};
 
 /// A harness as a run declares it.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,8 +93,8 @@ pub struct RunPlan {
     pub parallel_runs: usize,
     /// `local`, `docker`, or what an embedder registered.
     pub runtime: String,
-    /// Network of environments: `none`, `bridge`, `gateway-only`.
-    pub network: String,
+    /// What environments that are containers may use.
+    pub container: ContainerOptions,
     /// Limits.
     pub limits: RunLimits,
     /// Retries.

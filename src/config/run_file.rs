@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::model::{AuthMode, CostMode, Model, ModelRole};
+use crate::domain::{ContainerOptions, Network, Pull};
 
 use super::catalog::Catalog;
 use super::diagnostic::{Diagnostic, Diagnostics};
@@ -242,6 +243,25 @@ pub(crate) fn limits(root: &Node, out: &mut Diagnostics) -> RunLimits {
     let whole = root.duration_of("max_runtime_seconds");
     wider("idle_timeout", "max_runtime_seconds", whole.is_some_and(|whole| limits.idle_timeout > whole));
     limits
+}
+
+/// Reads `network` and `container`.
+pub(crate) fn container(root: &Node) -> ContainerOptions {
+    let default = ContainerOptions {
+        network: root.text_of("network").and_then(|name| Network::parse(&name)).unwrap_or_default(),
+        ..ContainerOptions::default()
+    };
+    let Some(node) = root.get("container") else { return default };
+    let mebibytes = |key| node.whole_of::<u64>(key).map(|value| value << 20);
+    ContainerOptions {
+        pull: node.text_of("pull").and_then(|name| Pull::parse(&name)).unwrap_or_default(),
+        memory_bytes: mebibytes("memory_mb"),
+        cpus: node.number_of("cpus"),
+        pids: node.whole_of("pids").unwrap_or(default.pids),
+        disk_bytes: mebibytes("disk_mb"),
+        read_only: node.bool_of("read_only").unwrap_or(default.read_only),
+        ..default
+    }
 }
 
 /// Reads `retry`.

@@ -66,6 +66,7 @@ fn of(kind: &Kind) -> Json {
         Kind::Variable => json!({ "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$" }),
         Kind::Bool => json!({ "type": "boolean" }),
         Kind::Whole { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Positive { max } => json!({ "type": "number", "exclusiveMinimum": 0, "maximum": max }),
         Kind::Money => json!({ "type": ["number", "string"], "minimum": 0 }),
         Kind::Duration => json!({ "type": ["number", "string"], "exclusiveMinimum": 0 }),
         Kind::Choice(choices) => json!({ "enum": choices }),

@@ -4,6 +4,7 @@
 //! Start with [`cell`] (what is run), [`lifecycle`] (how an attempt lives) and [`failure`] (how it can end).
 
 pub mod cell;
+pub mod container;
 pub mod event;
 pub mod failure;
 pub mod lifecycle;
@@ -18,6 +19,7 @@ pub mod usage;
 pub mod verdict;
 
 pub use cell::{AttemptId, Cell, CellId, CellKey};
+pub use container::{ContainerOptions, Network, Pull};
 pub use event::{Event, EventKind};
 pub use failure::{Blame, ErrorClass, ExitClass, Failure};
 pub use lifecycle::{AttemptState, IllegalTransition, Terminal, Transition};

@@ -285,6 +285,7 @@ async fn judge(
         runtime: &*services.runtime,
         environment: &*ready.env,
         image: services.plan.harnesses[context.cell().harness].image.as_deref(),
+        container: &services.plan.container,
         stop,
     };
     let verdict = services.evaluator.evaluate(input).await.map_err(|error| match error {

@@ -46,6 +46,7 @@ pub(crate) async fn open(
         scratch: scratch.join("agent"),
         env: Vec::new(),
         image: plan.harnesses[context.cell().harness].image.clone(),
+        container: plan.container.clone(),
     };
     match context.services.runtime.open(spec).await {
         Ok(env) => Ok(Arc::from(env)),

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use suite::TestSuiteEvaluator;
 
-use crate::domain::{AttemptId, Task, Verdict};
+use crate::domain::{AttemptId, ContainerOptions, Task, Verdict};
 use crate::runtime::{Environment, Runtime};
 
 /// Why no verdict could be had. Always an `evaluation_error` or infrastructure, never a score of 0.
@@ -90,6 +90,8 @@ pub struct EvaluationInput<'a> {
     pub environment: &'a dyn Environment,
     /// The image, for runtimes that have images.
     pub image: Option<&'a str>,
+    /// What a fresh environment may use, for runtimes whose environments are containers.
+    pub container: &'a ContainerOptions,
     /// Ends the evaluation.
     pub stop: &'a CancellationToken,
 }

@@ -88,6 +88,7 @@ impl TestSuiteEvaluator {
             scratch: input.scratch.join("environment"),
             env: Vec::new(),
             image: input.image.map(str::to_owned),
+            container: input.container.clone(),
         };
         let environment = input.runtime.open(spec).await?;
         let ran = async {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, Limits, Output, Runtime, RuntimeError, Stdin};
 use crate::domain::cell::CellId;
 use crate::domain::failure::Timer;
-use crate::domain::{AttemptId, RunName};
+use crate::domain::{AttemptId, ContainerOptions, RunName};
 
 /// Checks a runtime. `scratch` is an empty folder on the host. Returns one line for each rule that is broken.
 pub async fn check(runtime: &dyn Runtime, scratch: &Path) -> Vec<String> {
@@ -28,6 +28,7 @@ pub async fn check(runtime: &dyn Runtime, scratch: &Path) -> Vec<String> {
         scratch: scratch.join("environment"),
         env: vec![("REFRAIN_CHECK".to_owned(), "from the spec".to_owned())],
         image: None,
+        container: ContainerOptions::default(),
     };
     let environment = match runtime.open(spec).await {
         Ok(environment) => environment,

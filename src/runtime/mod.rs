@@ -10,6 +10,7 @@ pub mod conformance;
 #[cfg(any(test, feature = "test-util"))]
 pub mod fake;
 pub mod local;
+pub(crate) mod owner;
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use command::{Captured, Chunk, Command, ExecEnd, ExecReport, Limits, Output, Stdin, Stream};
 
-use crate::domain::AttemptId;
+use crate::domain::{AttemptId, ContainerOptions};
 
 /// Why a runtime could not do its part.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +90,8 @@ pub struct EnvironmentSpec {
     pub env: Vec<(String, String)>,
     /// The image, for runtimes that have images.
     pub image: Option<String>,
+    /// What it may use, for runtimes whose environments are containers.
+    pub container: ContainerOptions,
 }
 
 /// What was left of an agent's processes when they were ended.
@@ -136,6 +139,11 @@ pub trait Environment: Send + Sync {
 
     /// Returns the absolute path of the agent's private home inside the environment.
     fn home(&self) -> &Path;
+
+    /// Returns the digest of the image that the environment was made from, where there is one.
+    fn image(&self) -> Option<&str> {
+        None
+    }
 
     /// Returns where a path of the environment lies on the host, if it does. Lets copies be skipped; nobody may rely
     /// on it.

@@ -10,6 +10,7 @@ use super::fake::{Answer, FakeRuntime};
 use super::local::LocalRuntime;
 use super::{Command, Output, Runtime, RuntimeError};
 use crate::clock::SystemClock;
+use crate::domain::ContainerOptions;
 
 #[tokio::test]
 async fn the_local_runtime_conforms() {
@@ -54,6 +55,7 @@ async fn a_fake_answers_writes_and_fails_as_told() {
         scratch: dir.path().join("scratch"),
         env: Vec::new(),
         image: None,
+        container: ContainerOptions::default(),
     };
     runtime.fail_open(RuntimeError::Lost("first try".to_owned()));
     assert!(runtime.open(spec()).await.is_err());

@@ -85,6 +85,7 @@ pub(crate) fn of_kind(node: &Node, key_span: &Span, name: &str, kind: &Kind, out
         }
         Kind::Bool => boolean(node, name, out),
         Kind::Whole { min, max } => whole(node, name, *min, *max, out),
+        Kind::Positive { max } => positive(node, name, *max, out),
         Kind::Money => quantity_of(node, name, quantity::money(node).err(), "such as `25` or `0.50 USD`", out),
         Kind::Duration => quantity_of(node, name, quantity::duration(node).err(), "such as `600` or `30m`", out),
         Kind::Choice(choices) => choice(node, name, choices, out),
@@ -216,6 +217,15 @@ fn whole(node: &Node, name: &str, min: i64, max: i64, out: &mut Diagnostics) {
             out.push(wrong(node, name, "takes a whole number").hint(format!("write `{number:.0}`")));
         }
         _ => out.push(wrong(node, name, format!("takes a whole number {range}"))),
+    }
+}
+
+fn positive(node: &Node, name: &str, max: f64, out: &mut Diagnostics) {
+    match node.number() {
+        Some(_) if node.plain && scalar::ambiguous_number(node.raw()) => out
+            .push(wrong(node, name, "is a number that readers disagree about").hint("write it without a leading zero")),
+        Some(number) if number > 0.0 && number <= max => {}
+        _ => out.push(wrong(node, name, format!("takes a number above 0, at most {max}"))),
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Bool,
     /// A whole number in a range.
     Whole { min: i64, max: i64 },
+    /// A number above zero, at most this.
+    Positive { max: f64 },
     /// Dollars: a number, or text such as `25 USD`.
     Money,
     /// Seconds, or text such as `30m`.

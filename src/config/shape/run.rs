@@ -1,6 +1,7 @@
 //! The run file.
 
 use super::{Kind, Section, optional, required};
+use crate::domain::{Network, Pull};
 
 /// `runs/*.yaml`.
 pub(crate) const RUN: Section = Section {
@@ -33,7 +34,8 @@ pub(crate) const RUN: Section = Section {
         optional("docker_image", Kind::Line, "Image of the environments."),
         optional("runtime", Kind::Name, "Where cells run: `docker` (default), `local`."),
         optional("limits", Kind::Section(&LIMITS), "Limits of attempts and sessions."),
-        optional("network", Kind::Choice(NETWORKS), "Network of the environments (`bridge`)."),
+        optional("network", Kind::Choice(Network::NAMES), "Network of the environments (`bridge`)."),
+        optional("container", Kind::Section(&CONTAINER), "What environments that are containers may use."),
         optional("retry", Kind::Section(&RETRY), "How infrastructure faults are retried."),
         optional("max_runtime_seconds", Kind::Duration, "Bound of every attempt, over the tasks' own."),
         optional("gateway_host", Kind::Line, "Address the gateway listens on."),
@@ -44,8 +46,22 @@ pub(crate) const RUN: Section = Section {
     ],
 };
 
-/// Networks of environments.
-pub(crate) const NETWORKS: &[&str] = &["none", "bridge", "gateway-only"];
+/// `container`.
+pub(crate) const CONTAINER: Section = Section {
+    name: "container",
+    fields: &[
+        optional("pull", Kind::Choice(Pull::NAMES), "When the image is pulled (`missing`)."),
+        optional("memory_mb", Kind::Whole { min: 16, max: 1 << 30 }, "Most MiB of memory, swap included; no limit."),
+        optional("cpus", Kind::Positive { max: 4096.0 }, "Most CPUs; no limit."),
+        optional("pids", Kind::Whole { min: 16, max: 4_194_304 }, "Most processes and threads (4096)."),
+        optional(
+            "disk_mb",
+            Kind::Whole { min: 64, max: 1 << 40 },
+            "Most MiB written, where the daemon's storage can tell; no limit.",
+        ),
+        optional("read_only", Kind::Bool, "Whether the image's own files are read-only (true)."),
+    ],
+};
 
 /// `harnesses[]`.
 pub(crate) const HARNESS: Section = Section {

@@ -10,7 +10,7 @@ mod folder;
 mod kept;
 mod launch;
 mod owner;
-mod processes;
+pub(super) mod processes;
 mod streams;
 mod tree;
 mod watch;
@@ -24,8 +24,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use self::environment::{LocalEnvironment, blocking, file_error, mark, survived};
-use self::owner::{Life, Owner};
+use self::owner::Owner;
 use self::tree::Tree;
+use super::owner::Life;
 use super::{Environment, EnvironmentSpec, Runtime, RuntimeError, RuntimeInfo};
 use crate::clock::Clock;
 

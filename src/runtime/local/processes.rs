@@ -6,16 +6,16 @@ use std::io::Read;
 
 /// What a line of the table says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Process {
+pub(in crate::runtime) struct Process {
     pub(super) pid: i32,
     pub(super) parent: i32,
     pub(super) group: i32,
     /// Clock ticks of CPU that it and its reaped children have used.
     pub(super) ticks: u64,
     /// Clock ticks from boot to its start: with the pid, its identity.
-    pub(super) started: u64,
+    pub(in crate::runtime) started: u64,
     /// Still there: neither a zombie nor being removed.
-    pub(super) alive: bool,
+    pub(in crate::runtime) alive: bool,
 }
 
 /// Clock ticks a second in `/proc`; a constant of the interface on all architectures that matter here.
@@ -40,7 +40,7 @@ pub(super) fn scan(wanted: impl Fn(i32) -> bool) -> Option<Vec<Process>> {
 }
 
 /// Reads one process.
-pub(super) fn read(pid: i32) -> Option<Process> {
+pub(in crate::runtime) fn read(pid: i32) -> Option<Process> {
     let mut text = [0_u8; 1024];
     let length = fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut text).ok()?;
     parse(pid, &text[..length])
@@ -77,7 +77,7 @@ pub(super) fn last_pid() -> Option<i32> {
 }
 
 /// Returns what tells this boot of the machine from others; empty where it is unknown.
-pub(super) fn boot_id() -> String {
+pub(in crate::runtime) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
