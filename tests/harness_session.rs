@@ -40,6 +40,7 @@ fn agent_process() {
             "--task" => scene.1 = value(),
             "--session" => scene.3 = value().parse().unwrap(),
             "--workspace" => scene.4 = value().into(),
+            // No session here has a label.
             other => scene.2 = other.strip_prefix("--phase=").map(str::to_owned),
         }
     }
@@ -49,6 +50,7 @@ fn agent_process() {
         play: &scene.0,
         task: &scene.1,
         phase: scene.2.as_deref(),
+        label: None,
         session: scene.3,
         prompt: &prompt,
         workspace: &scene.4,
@@ -96,6 +98,7 @@ impl Bed {
             },
             task: "t".to_owned(),
             phase: None,
+            label: None,
             index: 1,
             resume: None,
             workspace: env.workspace().to_owned(),

@@ -17,6 +17,9 @@ pub(super) struct Args {
     /// The phase
     #[arg(long, default_value = "")]
     phase: String,
+    /// The session's label
+    #[arg(long, default_value = "")]
+    label: String,
     /// The number of the session in its attempt
     #[arg(long)]
     session: u32,
@@ -34,6 +37,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         play: &args.play,
         task: &args.task,
         phase: Some(args.phase.as_str()).filter(|phase| !phase.is_empty()),
+        label: Some(args.label.as_str()).filter(|label| !label.is_empty()),
         session: args.session,
         prompt: &prompt,
         workspace: &args.workspace,

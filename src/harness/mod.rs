@@ -33,6 +33,8 @@ pub struct SessionRequest {
     pub task: String,
     /// Phase, where there is one.
     pub phase: Option<String>,
+    /// The label that the script gave the session, where it gave one.
+    pub label: Option<String>,
     /// Number in the attempt, from 1.
     pub index: u32,
     /// The harness's own id of a session to resume.

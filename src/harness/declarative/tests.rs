@@ -58,6 +58,7 @@ fn request() -> SessionRequest {
         },
         task: "t".to_owned(),
         phase: None,
+        label: None,
         index: 1,
         resume: None,
         workspace: PathBuf::from("/w"),

@@ -10,7 +10,7 @@ pub mod play;
 use std::io::Write;
 use std::path::Path;
 
-pub use play::{Play, PlayError};
+pub use play::{Cue, Play, PlayError};
 
 /// Where and as what the agent acts.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,8 @@ pub struct Scene<'a> {
     pub task: &'a str,
     /// Name of the phase, where there is one.
     pub phase: Option<&'a str>,
+    /// Label that the script gave the session, where it gave one.
+    pub label: Option<&'a str>,
     /// Number of the session, from 1.
     pub session: u32,
     /// What the agent was told.
@@ -36,8 +38,7 @@ const BAD_PLAY: u8 = 2;
 ///
 /// Records go to `out`, what is wrong with the play goes to `err`.
 pub fn act(scene: &Scene<'_>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let played = Play::load(scene.play)
-        .and_then(|play| actor::perform(scene, play.session(scene.task, scene.phase, scene.session)?, out));
+    let played = Play::load(scene.play).and_then(|play| actor::perform(scene, play.session(&Cue::of(scene))?, out));
     match played {
         Ok(code) => code,
         Err(error) => {

@@ -1,9 +1,10 @@
-//! Play files: what the scripted agent does, by task, phase and session.
+//! Play files: what the scripted agent does, by task, phase, label and session.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::Scene;
 use crate::config;
 use crate::domain::Usage;
 use crate::domain::failure::{LimitKind, ProviderFault};
@@ -24,6 +25,9 @@ pub struct Part {
     /// Only in this phase.
     #[serde(default)]
     pub phase: Option<String>,
+    /// Only in sessions with this label; `*` stands for any text in it.
+    #[serde(default)]
+    pub label: Option<String>,
     /// Session by session; the last one repeats.
     pub sessions: Vec<Session>,
 }
@@ -175,39 +179,70 @@ impl Play {
         Ok(play)
     }
 
-    /// Finds what happens in a session. A part for the task goes before one for `*`, one for the phase before one for
-    /// any phase; of equals the first.
+    /// Finds what happens in a session. A part for the task goes before one for `*`, then one for the label before one
+    /// for any, then one for the phase before one for any; of equals the first.
     ///
     /// # Errors
     ///
     /// [`PlayError::NoPart`] with the tasks that there are plays for.
-    pub fn session(&self, task: &str, phase: Option<&str>, number: u32) -> Result<&Session, PlayError> {
-        let fits = |part: &&Part| {
-            (part.task == task || part.task == "*") && (part.phase.is_none() || part.phase.as_deref() == phase)
-        };
-        let special = |part: &&Part| (part.task == task, part.phase.is_some());
-        let index = usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
+    pub fn session(&self, cue: &Cue<'_>) -> Result<&Session, PlayError> {
+        let special = |part: &&Part| (part.task == cue.task, part.label.is_some(), part.phase.is_some());
+        let index = usize::try_from(cue.session.saturating_sub(1)).unwrap_or(usize::MAX);
         self.plays
             .iter()
             .rev()
-            .filter(fits)
+            .filter(|part| part.fits(cue))
             .max_by_key(special)
             .and_then(|part| part.sessions.get(index).or(part.sessions.last()))
-            .ok_or_else(|| PlayError::NoPart(self.missing(task, phase)))
+            .ok_or_else(|| PlayError::NoPart(self.missing(cue)))
     }
 
-    fn missing(&self, task: &str, phase: Option<&str>) -> String {
-        let phase = phase.map(|phase| format!(" in phase `{phase}`")).unwrap_or_default();
-        let known: Vec<String> = self
-            .plays
-            .iter()
-            .map(|part| match &part.phase {
-                Some(phase) => format!("`{}` in phase `{phase}`", part.task),
-                None => format!("`{}`", part.task),
-            })
-            .collect();
-        format!("no play for task `{task}`{phase}; there are plays for: {}", known.join(", "))
+    fn missing(&self, cue: &Cue<'_>) -> String {
+        let named = |task: &str, phase: Option<&str>, label: Option<&str>| {
+            let phase = phase.map(|phase| format!(" in phase `{phase}`")).unwrap_or_default();
+            let label = label.map(|label| format!(" with label `{label}`")).unwrap_or_default();
+            format!("`{task}`{phase}{label}")
+        };
+        let known = self.plays.iter().map(|part| named(&part.task, part.phase.as_deref(), part.label.as_deref()));
+        let known = known.collect::<Vec<_>>().join(", ");
+        format!("no play for task {}; there are plays for: {known}", named(cue.task, cue.phase, cue.label))
     }
+}
+
+/// Which session a play is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Cue<'a> {
+    /// Id of the task.
+    pub task: &'a str,
+    /// Name of the phase, where there is one.
+    pub phase: Option<&'a str>,
+    /// Label of the session, where there is one.
+    pub label: Option<&'a str>,
+    /// Number of the session, from 1.
+    pub session: u32,
+}
+
+impl<'a> Cue<'a> {
+    /// Takes what counts from a scene.
+    #[must_use]
+    pub fn of(scene: &Scene<'a>) -> Self {
+        Self { task: scene.task, phase: scene.phase, label: scene.label, session: scene.session }
+    }
+}
+
+impl Part {
+    fn fits(&self, cue: &Cue<'_>) -> bool {
+        let phase = self.phase.is_none() || self.phase.as_deref() == cue.phase;
+        let label = self.label.as_deref().is_none_or(|own| cue.label.is_some_and(|label| resembles(own, label)));
+        (self.task == cue.task || self.task == "*") && phase && label
+    }
+}
+
+/// Tells whether a text fits a pattern in which `*` stands for any text.
+fn resembles(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(start) else { return false };
+    (0..=text.len()).filter(|at| text.is_char_boundary(*at)).any(|at| resembles(rest, &text[at..]))
 }
 
 impl Step {

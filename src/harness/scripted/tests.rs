@@ -25,8 +25,12 @@ impl Stage {
     }
 
     fn act(&self, task: &str, phase: Option<&str>, session: u32) -> (u8, Vec<Value>, String) {
+        self.play(task, phase, None, session)
+    }
+
+    fn play(&self, task: &str, phase: Option<&str>, label: Option<&str>, session: u32) -> (u8, Vec<Value>, String) {
         let (play, workspace) = (self.dir.path().join("play.yaml"), self.dir.path().join("work"));
-        let scene = Scene { play: &play, task, phase, session, prompt: "p", workspace: &workspace };
+        let scene = Scene { play: &play, task, phase, label, session, prompt: "p", workspace: &workspace };
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let code = act(&scene, &mut out, &mut err);
         let out = String::from_utf8(out).expect("text");
@@ -113,6 +117,33 @@ fn the_most_special_part_plays(task: &str, phase: Option<&str>, session: u32, ex
     let (code, records, err) = Stage::new(PARTS).act(task, phase, session);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(records[1]["text"], expected);
+}
+
+const FORKS: &str = "
+plays:
+  - task: a
+    label: fork 2
+    sessions: [{steps: [{message: two}]}]
+  - task: a
+    label: 'fork *'
+    sessions: [{steps: [{message: other}]}]
+  - task: a
+    phase: review
+    sessions: [{steps: [{message: review}]}]
+";
+
+#[test_case(None, Some("fork 2"), Some("two"); "its label")]
+#[test_case(None, Some("fork 13"), Some("other"); "a pattern")]
+#[test_case(Some("review"), Some("fork 2"), Some("two"); "label before phase")]
+#[test_case(Some("review"), Some("x"), Some("review"); "another label")]
+#[test_case(None, Some("a fork 2"), None; "a part of the label is not enough")]
+#[test_case(None, None, None; "no label")]
+fn parts_are_told_apart_by_label(phase: Option<&str>, label: Option<&str>, expected: Option<&str>) {
+    let (code, records, err) = Stage::new(FORKS).play("a", phase, label, 7);
+    match expected {
+        Some(text) => assert_eq!((code, records[1]["text"].as_str()), (0, Some(text)), "{err}"),
+        None => assert!(code == 2 && err.contains("there are plays for: `a` with label `fork 2`, "), "{err}"),
+    }
 }
 
 #[test]

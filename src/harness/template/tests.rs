@@ -23,6 +23,7 @@ fn request(prompt: &str) -> SessionRequest {
         },
         task: "t".to_owned(),
         phase: None,
+        label: None,
         index: 2,
         resume: None,
         workspace: PathBuf::from("/w"),
