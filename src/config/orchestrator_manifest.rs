@@ -10,7 +10,7 @@ use include_dir::{Dir, include_dir};
 use crate::domain::{ParamValue, Params};
 
 use super::content_hash;
-use super::diagnostic::{ConfigError, Diagnostic, Diagnostics};
+use super::diagnostic::{ConfigError, Diagnostic, Diagnostics, Warnings};
 use super::document::Node;
 use super::fields::absolute;
 use super::inside;
@@ -61,6 +61,8 @@ pub enum Origin {
 pub struct ParamSpec {
     /// Its type.
     pub kind: ParamKind,
+    /// Type of a list's items; `None`: anything.
+    pub items: Option<ParamKind>,
     /// Its default; a parameter without one must be given.
     pub default: Option<ParamValue>,
     /// Least value of a number.
@@ -95,6 +97,15 @@ impl OrchestratorManifest {
     ///
     /// Everything that is wrong with its manifest, a runner that is not there, or a folder that cannot be read.
     pub fn from_dir(dir: &Path) -> Result<Self, ConfigError> {
+        Self::read_dir(dir).map(|(manifest, _)| manifest)
+    }
+
+    /// Loads an orchestrator from a folder, with what its author should know although it can run.
+    ///
+    /// # Errors
+    ///
+    /// Like [`OrchestratorManifest::from_dir`].
+    pub fn read_dir(dir: &Path) -> Result<(Self, Warnings), ConfigError> {
         let shown = shown_path(dir);
         let unreadable =
             |error: &io::Error| Diagnostic::error(format!("cannot read `{shown}`: {error}")).in_file(&shown);
@@ -115,7 +126,7 @@ impl OrchestratorManifest {
             let Some(file) = dir.get_file(dir.path().join(MANIFEST)) else { continue };
             let shown = format!("orchestrators/{}", file.path().display());
             let source = Source::embedded(&shown, file.contents())?;
-            all.push(Self::decode(&source, Origin::Builtin, embedded_hash(dir))?);
+            all.push(Self::decode(&source, Origin::Builtin, embedded_hash(dir))?.0);
         }
         all.sort_by(|a, b| a.slug.cmp(&b.slug));
         Ok(all)
@@ -168,7 +179,7 @@ impl OrchestratorManifest {
         Path::new(&self.runner).extension().is_some_and(|extension| extension == "lua" || extension == "luau")
     }
 
-    fn decode(source: &Arc<Source>, origin: Origin, hash: String) -> Result<Self, ConfigError> {
+    fn decode(source: &Arc<Source>, origin: Origin, hash: String) -> Result<(Self, Warnings), ConfigError> {
         let node = toml_source::parse(source).map_err(ConfigError::new)?;
         let mut out = Diagnostics::default();
         let whole = super::source::Span::new(source, 0..source.text().len());
@@ -189,7 +200,7 @@ impl OrchestratorManifest {
         {
             out.push(manifest.no_runner(&node, source, &error));
         }
-        out.finish().map(|_| manifest)
+        out.finish().map(|warnings| (manifest, warnings))
     }
 
     fn no_runner(&self, node: &Node, source: &Arc<Source>, error: &io::Error) -> Diagnostic {

@@ -63,13 +63,25 @@ impl ParamSpec {
     pub fn check(&self, name: &str, value: ParamValue) -> Result<ParamValue, ParamError> {
         let fail =
             |what: String| Err(ParamError { message: format!("parameter `{name}` {what}"), hint: self.help.clone() });
-        let value = match (self.kind, value) {
-            #[expect(clippy::cast_precision_loss, reason = "a script sees every number as a double")]
-            (ParamKind::Number, ParamValue::Int(number)) => ParamValue::Float(number as f64),
-            (kind, value) if kind == ParamKind::of(&value) => value,
-            (kind, value) => {
-                return fail(format!("takes {}, not {}", with_article(kind.as_str()), with_article(value.type_name())));
+        let value = match convert(self.kind, value) {
+            Ok(value) => value,
+            Err(value) => return fail(takes(self.kind, &value)),
+        };
+        let value = match (self.items, value) {
+            (Some(kind), ParamValue::List(items)) => {
+                let mut list = Vec::with_capacity(items.len());
+                for (at, item) in items.into_iter().enumerate() {
+                    match convert(kind, item) {
+                        Ok(ParamValue::Float(number)) if !number.is_finite() => {
+                            return fail(format!("takes finite numbers, not item {}", at + 1));
+                        }
+                        Ok(item) => list.push(item),
+                        Err(item) => return fail(format!("(item {}) {}", at + 1, takes(kind, &item))),
+                    }
+                }
+                ParamValue::List(list)
             }
+            (_, value) => value,
         };
         #[expect(clippy::cast_precision_loss, reason = "bounds are declared as doubles")]
         let number = match &value {
@@ -94,6 +106,20 @@ impl ParamSpec {
         }
         Ok(value)
     }
+}
+
+/// Converts a value to a type, or gives it back; whole numbers become numbers where a number is declared.
+fn convert(kind: ParamKind, value: ParamValue) -> Result<ParamValue, ParamValue> {
+    match (kind, value) {
+        #[expect(clippy::cast_precision_loss, reason = "a script sees every number as a double")]
+        (ParamKind::Number, ParamValue::Int(number)) => Ok(ParamValue::Float(number as f64)),
+        (kind, value) if kind == ParamKind::of(&value) => Ok(value),
+        (_, value) => Err(value),
+    }
+}
+
+fn takes(kind: ParamKind, value: &ParamValue) -> String {
+    format!("takes {}, not {}", with_article(kind.as_str()), with_article(value.type_name()))
 }
 
 /// Completes given parameters with defaults.
@@ -146,6 +172,7 @@ pub(crate) fn declared(table: &Node, out: &mut Diagnostics) -> BTreeMap<String, 
             }
             _ => value_of(&entry.value, &entry.key, out).map(|default| ParamSpec {
                 kind: ParamKind::of(&default),
+                items: None,
                 default: Some(default),
                 min: None,
                 max: None,
@@ -174,8 +201,16 @@ fn long_form(name: &str, key_span: &Span, table: &Node, out: &mut Diagnostics) -
             return None;
         }
     };
-    let mut spec =
-        ParamSpec { kind, default: None, min: None, max: None, choices: Vec::new(), help: table.text_of("help") };
+    let help = table.text_of("help");
+    let items = items(table, kind, out);
+    let mut spec = ParamSpec { kind, items, default: None, min: None, max: None, choices: Vec::new(), help };
+    if spec.help.is_none() && table.get("default").is_none() {
+        out.push(
+            Diagnostic::warning(format!("parameter `{name}` must be given, and nothing says what it is"))
+                .at(key_span, "neither `default` nor `help`")
+                .hint("add `help`: it is shown to whoever leaves the parameter out"),
+        );
+    }
     spec.min = bound(table, "min", kind, out);
     spec.max = bound(table, "max", kind, out);
     if let (Some(min), Some(max), Some(node)) = (spec.min, spec.max, table.get("max"))
@@ -202,6 +237,19 @@ fn long_form(name: &str, key_span: &Span, table: &Node, out: &mut Diagnostics) -
         }
     }
     Some(spec)
+}
+
+/// Reads the type of a list's items.
+fn items(table: &Node, kind: ParamKind, out: &mut Diagnostics) -> Option<ParamKind> {
+    let entry = table.entry("items")?;
+    if kind == ParamKind::List {
+        return entry.value.text().and_then(ParamKind::parse);
+    }
+    out.push(
+        Diagnostic::error(format!("`items` has no meaning for {}", with_article(kind.as_str())))
+            .at(&entry.key_span, "lists only"),
+    );
+    None
 }
 
 fn bound(table: &Node, key: &str, kind: ParamKind, out: &mut Diagnostics) -> Option<f64> {
@@ -232,12 +280,18 @@ pub(crate) fn given(owner: &str, specs: &BTreeMap<String, ParamSpec>, table: &No
             );
             continue;
         };
-        if spec.kind == ParamKind::String && entry.value.plain {
-            let before = out.count();
-            check::of_kind(&entry.value, &entry.key_span, &entry.key, &super::shape::Kind::Text, out);
-            if out.count() > before {
-                continue;
-            }
+        // Texts that YAML takes for something else are told as such, with what to write.
+        let texts: Vec<&Node> = match (spec.kind, spec.items) {
+            (ParamKind::String, _) => vec![&entry.value],
+            (ParamKind::List, Some(ParamKind::String)) => entry.value.items().iter().collect(),
+            _ => Vec::new(),
+        };
+        let before = out.count();
+        for node in texts.into_iter().filter(|node| node.plain) {
+            check::of_kind(node, &entry.key_span, &entry.key, &super::shape::Kind::Text, out);
+        }
+        if out.count() > before {
+            continue;
         }
         let Some(value) = value_of(&entry.value, &entry.key, out) else { continue };
         match spec.check(&entry.key, value) {
@@ -253,14 +307,14 @@ pub(crate) fn from_text(spec: &ParamSpec, source: &std::sync::Arc<Source>, start
     let text = &source.text()[start..];
     let value = match spec.kind {
         ParamKind::String => Value::Text(text.to_owned()),
-        ParamKind::List => return list_from_text(source, start),
+        ParamKind::List => return list_from_text(spec.items, source, start),
         ParamKind::Boolean | ParamKind::Integer | ParamKind::Number => scalar::resolve(text.trim()),
     };
     Node::new(value, source, start..source.text().len())
 }
 
 /// `[a, b]` as in YAML, or `a,b`.
-fn list_from_text(source: &std::sync::Arc<Source>, start: usize) -> Node {
+fn list_from_text(items_are: Option<ParamKind>, source: &std::sync::Arc<Source>, start: usize) -> Node {
     let text = &source.text()[start..];
     if text.trim_start().starts_with('[')
         && let Ok(node) = super::yaml::parse_from(source, start)
@@ -271,7 +325,11 @@ fn list_from_text(source: &std::sync::Arc<Source>, start: usize) -> Node {
     let mut at = start;
     for piece in text.split(',').filter(|_| !text.is_empty()) {
         let range = at..at + piece.len();
-        items.push(Node::new(scalar::resolve(piece.trim()), source, range));
+        let value = match items_are {
+            Some(ParamKind::String) => Value::Text(piece.trim().to_owned()),
+            _ => scalar::resolve(piece.trim()),
+        };
+        items.push(Node::new(value, source, range));
         at += piece.len() + 1;
     }
     Node::new(Value::List(items), source, start..source.text().len())

@@ -22,6 +22,14 @@ type = "list"
 default = ["a"]
 [name]
 type = "string"
+[topics]
+type = "list"
+items = "string"
+default = ["style"]
+[weights]
+type = "list"
+items = "number"
+default = [1, 0.5]
 "#;
 
 fn specs(text: &str) -> (BTreeMap<String, ParamSpec>, Vec<String>) {
@@ -41,6 +49,8 @@ fn both_forms_declare() {
     assert_eq!(specs["share"].default, Some(ParamValue::Float(1.0)));
     assert_eq!(specs["style"].kind, ParamKind::String);
     assert_eq!(specs["name"].default, None);
+    assert_eq!((specs["topics"].items, specs["words"].items), (Some(ParamKind::String), None));
+    assert_eq!(specs["weights"].default, Some(ParamValue::List(vec![ParamValue::Float(1.0), ParamValue::Float(0.5)])));
 }
 
 #[test_case("[a]\ntype = \"integer\"\ndefault = \"x\"\n", "parameter `a` takes an integer, not a string"; "default of another type")]
@@ -50,6 +60,9 @@ fn both_forms_declare() {
 #[test_case("[a]\nhelp = \"x\"\n", "parameter `a` has neither a type nor a default"; "no type")]
 #[test_case("[a]\ntype = \"int\"\n", "`type` must be one of"; "unknown type")]
 #[test_case("[a]\ndefalt = 1\n", "the parameter has no key `defalt`"; "unknown key")]
+#[test_case("[a]\ntype = \"list\"\nitems = \"integer\"\ndefault = [1, \"x\"]\n", "parameter `a` (item 2) takes an integer, not a string"; "item of another type")]
+#[test_case("[a]\ndefault = 1\nitems = \"integer\"\n", "`items` has no meaning for an integer"; "items of no list")]
+#[test_case("[a]\ntype = \"list\"\nitems = \"list\"\n", "`items` must be one of"; "unknown type of items")]
 #[test_case("a-b = 1\n", "`a-b` cannot name a parameter"; "name")]
 #[test_case("a = nan\n", "parameter `a` takes a finite number"; "nan")]
 fn bad_declarations(text: &str, message: &str) {
@@ -81,6 +94,9 @@ fn given_values_are_converted() {
 #[test_case("{style: medium}", "parameter `style` must be one of `short`, `long`"; "choice")]
 #[test_case("{name: no}", "`name` is text, but some readers take `no` for a boolean"; "changed type")]
 #[test_case("{name: 007}", "put quotes around it: \"007\""; "number for text")]
+#[test_case("{topics: [a, no]}", "`topics` is text, but some readers take `no` for a boolean"; "changed type of an item")]
+#[test_case("{topics: [a, 2.5]}", "put quotes around it: \"2.5\""; "number for an item of text")]
+#[test_case("{weights: [1, x]}", "parameter `weights` (item 2) takes a number, not a string"; "item kind")]
 #[test_case("{rounds: {a: 1}}", "cannot hold a mapping"; "mapping")]
 fn bad_values(text: &str, message: &str) {
     let error = give(text).expect_err("must not fit");
@@ -105,6 +121,7 @@ fn completing_fills_in_defaults_and_wants_the_rest() {
 #[test_case("share", "0.5", ParamValue::Float(0.5); "fraction")]
 #[test_case("words", "a,b c", ParamValue::List(vec![ParamValue::Text("a".into()), ParamValue::Text("b c".into())]); "plain list")]
 #[test_case("words", "[1, 'x']", ParamValue::List(vec![ParamValue::Int(1), ParamValue::Text("x".into())]); "list in brackets")]
+#[test_case("topics", "1,no", ParamValue::List(vec![ParamValue::Text("1".into()), ParamValue::Text("no".into())]); "items of text stay text")]
 #[test_case("words", "", ParamValue::List(vec![]); "empty list")]
 fn flags_are_read_by_the_declared_type(name: &str, text: &str, expected: ParamValue) {
     let (specs, _) = specs(MANIFEST);
@@ -112,4 +129,13 @@ fn flags_are_read_by_the_declared_type(name: &str, text: &str, expected: ParamVa
     let node = from_text(&specs[name], &source, 0);
     let mut out = Diagnostics::default();
     assert_eq!(value_of(&node, name, &mut out), Some(expected));
+}
+
+#[test]
+fn a_parameter_that_must_be_given_and_says_nothing_is_a_warning() {
+    let table = toml_source::parse(&Source::flag("orchestrator.toml", "[a]\ntype = \"list\"\n")).expect("TOML");
+    let mut out = Diagnostics::default();
+    declared(&table, &mut out);
+    let warnings = out.finish().expect("no error").to_string();
+    assert!(warnings.contains("parameter `a` must be given, and nothing says what it is"), "{warnings}");
 }

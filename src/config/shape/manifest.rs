@@ -20,6 +20,7 @@ pub(crate) const PARAM: Section = Section {
     name: "parameter",
     fields: &[
         optional("type", Kind::Choice(PARAM_TYPES), "Its type (that of its default)."),
+        optional("items", Kind::Choice(ITEM_TYPES), "Type of the items of a list (anything)."),
         optional("default", Kind::Any, "Its default; without one it must be given."),
         optional("min", Kind::Any, "Least value of a number."),
         optional("max", Kind::Any, "Greatest value of a number."),
@@ -30,6 +31,9 @@ pub(crate) const PARAM: Section = Section {
 
 /// Types of parameters.
 pub(crate) const PARAM_TYPES: &[&str] = &["boolean", "integer", "number", "string", "list"];
+
+/// Types of the items of lists.
+pub(crate) const ITEM_TYPES: &[&str] = &["boolean", "integer", "number", "string"];
 
 /// `harness.toml`.
 pub(crate) const HARNESS: Section = Section {
