@@ -258,7 +258,7 @@ fn branches_run_at_once_in_order_and_their_errors_tell_the_branch() {
     );
     assert_eq!(
         text,
-        "runner.lua:3: boom\n  at runner.lua:3 in function 'work'\n  at runner.lua:7 (branch 2 of parallel.map)\n  at runner.lua:5"
+        "runner.lua:3: boom (branch 2 of parallel.map)\n  at runner.lua:3 in function 'work'\n  at runner.lua:7 (branch 2 of parallel.map)\n  at runner.lua:5"
     );
 }
 
@@ -324,7 +324,11 @@ fn forks_are_copies_and_the_winner_replaces_the_workspace() {
     let json = value(&outcome);
     assert_eq!(json["results"], serde_json::json!(["1 in 1", "2 in 2"]));
     assert_eq!((&json["before"], &json["after"]), (&false.into(), &"2 in 2".into()));
-    assert_eq!(json["err"], "workspace 1 was thrown away");
+    assert_eq!(
+        json["err"],
+        "workspace.read: workspace 1 was thrown away; use it before `fork.discard`, or take another one: `fork.create()`, \
+         `workspace.main`"
+    );
     assert_eq!(report.open_forks, 0);
 }
 
@@ -387,7 +391,7 @@ async fn a_script_replays_from_a_journal_of_its_calls() {
     let replay = Arc::new(Replay(Mutex::new(journal.into_iter())));
     let second = run(&source, inputs, replay.clone(), ScriptLimits::default(), StopHandle::new()).await;
     assert_eq!(value(&first), value(&second));
-    assert_eq!(value(&first)[4], "`../x` is no path of the workspace: it leads out");
+    assert_eq!(value(&first)[4], "workspace.read: `../x` is no path of the workspace: it leads out");
     assert_eq!(replay.0.lock().unwrap().next(), None);
 }
 

@@ -233,7 +233,7 @@ impl Attempt {
         BudgetAnswer { remaining: cap.map(|cap| cap - spent).map(|left| left.max(Micros::ZERO)), spent }
     }
 
-    fn log(&self, level: String, text: &str) -> Answer {
+    pub(crate) fn log(&self, level: String, text: &str) -> Answer {
         let text = self.context.services.redactor.redact(text).into_string();
         let mut log = lock(&self.log);
         if log.len() < LOG_LINES {
@@ -252,9 +252,7 @@ impl Attempt {
     /// What a script did wrong is told to it; trouble of ours ends the attempt.
     fn refuse(&self, error: SpaceError) -> HostError {
         match error {
-            SpaceError::Unknown(number) => {
-                HostError::Misuse { message: format!("workspace {number} does not exist or was discarded") }
-            }
+            SpaceError::Unknown(number) => HostError::Misuse { message: WorkspaceId(number).gone() },
             SpaceError::Workspace(error) if error.is_misuse() => HostError::Misuse { message: error.full_message() },
             SpaceError::Workspace(error) => self.halt(Failure::Workspace { message: error.full_message() }),
         }

@@ -64,6 +64,17 @@ impl ScriptError {
         Self { kind, message: message.into(), trace: Vec::new(), snippet: None }
     }
 
+    /// Names the branches that it came out of, innermost first: summaries show the first line alone.
+    fn branches(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut branches = self.trace.iter().filter_map(|frame| frame.branch);
+        if let Some(first) = branches.next() {
+            write!(f, " (branch {first} of parallel.map")?;
+            branches.try_for_each(|outer| write!(f, ", in branch {outer}"))?;
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
+
     /// Adds the places.
     #[must_use]
     pub fn at(mut self, trace: Vec<Frame>) -> Self {
@@ -78,6 +89,7 @@ impl fmt::Display for ScriptError {
             write!(f, "{}:{}: ", first.file, first.line)?;
         }
         f.write_str(&self.message)?;
+        self.branches(f)?;
         if let Some(snippet) = &self.snippet {
             write!(f, "\n{snippet}")?;
         }
@@ -168,9 +180,16 @@ mod tests {
         };
         let error = ScriptError::new(ScriptErrorKind::Runtime, "boom")
             .at(vec![frame(3, Some("inner"), Some(2)), frame(9, None, None)]);
+        let nested = ScriptError::new(ScriptErrorKind::Runtime, "boom").at(vec![
+            frame(3, None, Some(2)),
+            frame(3, None, Some(4)),
+            frame(9, None, None),
+        ]);
+        assert!(nested.to_string().starts_with("runner.lua:3: boom (branch 2 of parallel.map, in branch 4)\n"));
         assert_eq!(
             error.to_string(),
-            "runner.lua:3: boom\n  at runner.lua:3 in function 'inner' (branch 2 of parallel.map)\n  at runner.lua:9"
+            "runner.lua:3: boom (branch 2 of parallel.map)\n  at runner.lua:3 in function 'inner' (branch 2 of parallel.map)\n  \
+             at runner.lua:9"
         );
     }
 }

@@ -139,11 +139,12 @@ impl Gate {
             return std::future::pending().await;
         }
         self.control.host_called();
+        let function = call.function();
         let answer = self.port.0.call(call).await;
         self.control.host_called();
         match answer {
             Ok(answer) => Ok(answer),
-            Err(HostError::Misuse { message }) => Err(Raised::Misuse(message)),
+            Err(HostError::Misuse { message }) => Err(Raised::Misuse(format!("{function}: {message}"))),
             Err(HostError::Refused { limit, message }) => Err(Raised::Refused { limit, message }),
             Err(HostError::Stop { message }) => {
                 self.control.end(Cause::Stop(message));

@@ -16,6 +16,16 @@ pub struct WorkspaceId(pub u32);
 impl WorkspaceId {
     /// The attempt's own workspace.
     pub const MAIN: Self = Self(0);
+
+    /// Says that there is no such workspace any more, and what to do.
+    #[must_use]
+    pub fn gone(self) -> String {
+        format!(
+            "workspace {} was thrown away; use it before `fork.discard`, or take another one: `fork.create()`, \
+             `workspace.main`",
+            self.0
+        )
+    }
 }
 
 /// What `session(prompt, options)` asks for. Prompts are text; bytes that are no UTF-8 are refused before they get here.
@@ -154,6 +164,32 @@ pub enum HostCall {
     },
 }
 
+impl HostCall {
+    /// Returns the function that makes this call, as scripts write it.
+    #[must_use]
+    pub fn function(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::Checks { .. } => "checks.run",
+            Self::Exec { .. } => "exec.run",
+            Self::Read { .. } => "workspace.read",
+            Self::Exists { .. } => "workspace.exists",
+            Self::List { .. } => "workspace.list",
+            Self::Glob { .. } => "workspace.glob",
+            Self::Diff { .. } => "workspace.diff",
+            Self::Write { .. } => "workspace.write",
+            Self::Fork { .. } => "fork.create",
+            Self::Merge { .. } => "fork.merge",
+            Self::Discard { .. } => "fork.discard",
+            Self::Budget => "budget",
+            Self::Remaining => "deadline.remaining",
+            Self::Now => "clock.now",
+            Self::Sleep { .. } => "clock.sleep",
+            Self::Log { .. } => "log",
+        }
+    }
+}
+
 /// What a host answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", content = "value", rename_all = "snake_case")]
@@ -240,7 +276,8 @@ pub struct BudgetAnswer {
 #[serde(tag = "error", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HostError {
-    /// The call makes no sense: an unknown model, a path that leads out. Raised in the script; may be caught.
+    /// The call makes no sense: an unknown model, a path that leads out. Raised in the script, with the function's name
+    /// before the message; may be caught.
     #[error("{message}")]
     Misuse {
         /// What is wrong and what would be right.

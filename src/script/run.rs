@@ -205,7 +205,7 @@ fn failure(gate: &Gate, value: &Value, mut frames: Vec<Frame>) -> ScriptError {
 pub(crate) fn raised_text(value: &Value) -> String {
     const MAX: usize = 16 << 10;
     let text = match value {
-        Value::String(text) => text.to_string_lossy(),
+        Value::String(text) => explained(text.to_string_lossy()),
         Value::Nil => "nil was raised".to_owned(),
         Value::Integer(number) => number.to_string(),
         Value::Number(number) => number.to_string(),
@@ -221,6 +221,19 @@ pub(crate) fn raised_text(value: &Value) -> String {
     let end = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= MAX).last().unwrap_or(0);
     if text.len() > MAX { format!("{}…", &text[..end]) } else { text }
 }
+
+/// Adds what to do to a message of Luau's own that does not say it.
+fn explained(mut message: String) -> String {
+    if message.ends_with(READONLY) {
+        message.push_str(
+            ": what the host hands out (results, `params`, `task`, modules, libraries) is frozen; write to a table of your own",
+        );
+    }
+    message
+}
+
+/// Luau's words for a write to a frozen table.
+const READONLY: &str = "attempt to modify a readonly table";
 
 /// Returns the words of the error at the bottom, without the traces that are added on the way.
 fn innermost(error: &mlua::Error) -> String {

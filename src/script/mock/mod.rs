@@ -201,9 +201,7 @@ impl MockWorld {
 
 impl State {
     fn files(&mut self, id: WorkspaceId) -> Result<&mut MockFiles, HostError> {
-        self.workspaces
-            .get_mut(&id)
-            .ok_or_else(|| HostError::Misuse { message: format!("workspace {} was thrown away", id.0) })
+        self.workspaces.get_mut(&id).ok_or_else(|| HostError::Misuse { message: id.gone() })
     }
 
     fn failed<T>(&mut self, message: String) -> Result<T, HostError> {
@@ -249,7 +247,7 @@ impl State {
         self.report.checks += 1;
         let mut script = self.checks.take();
         let Some(files) = self.workspaces.get(&workspace) else {
-            return Err(HostError::Misuse { message: format!("workspace {} was thrown away", workspace.0) });
+            return Err(HostError::Misuse { message: workspace.gone() });
         };
         let report = script
             .as_mut()
