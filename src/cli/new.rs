@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::{Failed, Outcome, exit, output};
+use crate::config::orchestrator_manifest::OrchestratorManifest;
 use crate::script::scaffold::scaffold;
 
 /// Write a new orchestrator: a strategy that works, with a test
@@ -18,8 +19,21 @@ pub(super) struct Args {
     dir: PathBuf,
 }
 
+/// A run that names the slug could mean either of the two.
+fn refuse_builtin(slug: &str) -> Result<(), Failed> {
+    if OrchestratorManifest::builtins()?.iter().any(|builtin| builtin.slug == slug) {
+        let error = anyhow::anyhow!("`{slug}` is the slug of an orchestrator that comes with the program");
+        let hint = format!(
+            "nothing was written; choose another slug, such as `my-{slug}` (`refrain list orchestrators` shows those taken)"
+        );
+        return Err(Failed::usage(error).with_hint(hint));
+    }
+    Ok(())
+}
+
 pub(super) fn main(args: &Args) -> Outcome {
     let files = scaffold(&args.slug).map_err(Failed::usage)?;
+    refuse_builtin(&args.slug)?;
     std::fs::create_dir_all(&args.dir)?;
     let dir = args.dir.join(&args.slug);
     // Making the folder is what finds out that it is there: nothing in it can be overwritten.
