@@ -208,12 +208,13 @@ fn attempt(row: &AttemptRow, shown: u32) -> String {
 fn session(session: &SessionRecord) -> String {
     let label = session.label.as_deref().or(session.phase.as_deref()).unwrap_or("-");
     let mut line = format!(
-        "{}  {:<11} {:>7}  {:>9}  {}  {}",
+        "{}  {:<11} {:>7}  {:>9}  {}  [{}]  {}",
         session.index,
         session.status(),
         text::duration(session.duration),
         text::cost(session.cost),
         one_line(label),
+        who(session),
         tokens(&session.usage),
     );
     if !session.ok() {
@@ -223,6 +224,13 @@ fn session(session: &SessionRecord) -> String {
         line.push_str(&format!("\n     warning: {}", one_line(warning)));
     }
     line
+}
+
+/// Which model held the session, as what, for which phase.
+fn who(session: &SessionRecord) -> String {
+    let role = session.role.map(|role| format!(", role {role}")).unwrap_or_default();
+    let phase = session.phase.as_deref().map(|phase| format!(", phase {phase}")).unwrap_or_default();
+    one_line(&format!("{}{role}{phase}", session.model))
 }
 
 fn tokens(usage: &Usage) -> String {

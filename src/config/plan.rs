@@ -8,7 +8,7 @@ pub use super::cell_key::KeyCache;
 
 use super::cell_key;
 use crate::domain::cell::Cell;
-use crate::domain::{CellKey, ContainerOptions, Micros, Model, Params, RunName, Task};
+use crate::domain::{CellKey, ContainerOptions, Micros, Model, ModelRole, Params, RunName, Task};
 
 /// A harness as a run declares it.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,6 +122,16 @@ impl RunPlan {
     #[must_use]
     pub fn cell_key(&self, cell: &Cell) -> CellKey {
         cell_key::of(self, cell)
+    }
+
+    /// Returns the position of the model that sessions with `role = "review"` get in a cell: the one it is paired with,
+    /// else the first with that role that is not the cell's own, else its own if that has the role.
+    #[must_use]
+    pub fn reviewer(&self, cell: &Cell) -> Option<usize> {
+        let reviewers = || (0..self.models.len()).filter(|&index| self.models[index].role == ModelRole::Review);
+        let own = self.models.get(cell.model).map(|model| model.name.as_str());
+        let other = || reviewers().find(|&index| Some(self.models[index].name.as_str()) != own);
+        cell.review_model.or_else(other).or_else(|| reviewers().next())
     }
 
     /// Returns the review model of a cell, where it has one.

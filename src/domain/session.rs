@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::failure::{LimitKind, ProviderFault, Timer, names};
+use super::model::ModelRole;
 use super::money::Micros;
 use super::usage::Usage;
 
@@ -135,6 +136,9 @@ pub struct SessionRecord {
     pub phase: Option<String>,
     /// The script's label.
     pub label: Option<String>,
+    /// The role that its model was chosen by; unknown where the script named the model, and in older records.
+    #[serde(default)]
+    pub role: Option<ModelRole>,
     /// The harness that ran it.
     pub harness: String,
     /// The model it was told to use.
@@ -180,6 +184,7 @@ impl SessionRecord {
             index,
             phase: None,
             label: None,
+            role: None,
             harness: String::new(),
             model: String::new(),
             end: SessionEnd::Completed,

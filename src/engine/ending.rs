@@ -110,6 +110,7 @@ mod tests {
             index: 1,
             phase: None,
             label: None,
+            role: None,
             harness: "h".to_owned(),
             model: "m".to_owned(),
             end,

@@ -58,6 +58,8 @@ struct Setup {
     index: u32,
     harness: Arc<dyn Harness>,
     model: Model,
+    /// The role that the model was chosen by; `None` where the script named it.
+    role: Option<ModelRole>,
     resume: Option<String>,
     max_cost: Option<Micros>,
     timeout: (Timer, Duration),
@@ -66,6 +68,9 @@ struct Setup {
 /// Holds a session. A failing agent is an answer; what is not the agent's doing ends the attempt.
 pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<Answer, HostError> {
     let setup = set_up(attempt, &call)?;
+    if let Some(warning) = own_reviewer(attempt, &setup) {
+        attempt.log("warn".to_owned(), &format!("session {}: {warning}", setup.index));
+    }
     attempt.context.events.emit(EventKind::SessionStarted {
         cell: attempt.id.cell.clone(),
         attempt: attempt.id.number,
@@ -95,7 +100,7 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<An
 /// Checks a call against the run, the budget and the clock, and takes the next number.
 fn set_up(attempt: &Attempt, call: &SessionCall) -> Result<Setup, HostError> {
     let misuse = |message: String| HostError::Misuse { message };
-    let (model, harness) =
+    let ((model, role), harness) =
         (choose_model(attempt, call).map_err(misuse)?, choose_harness(attempt, call).map_err(misuse)?);
     let timeout = time_for(attempt, call.timeout)?;
     let max_cost = money_for(attempt, call.max_cost)?;
@@ -112,29 +117,40 @@ fn set_up(attempt: &Attempt, call: &SessionCall) -> Result<Setup, HostError> {
         });
     }
     book.begun += 1;
-    Ok(Setup { index: book.begun, harness, model, resume, max_cost, timeout })
+    Ok(Setup { index: book.begun, harness, model, role, resume, max_cost, timeout })
 }
 
-fn choose_model(attempt: &Attempt, call: &SessionCall) -> Result<Model, String> {
+/// Chooses the model, and tells the role that it was chosen by.
+fn choose_model(attempt: &Attempt, call: &SessionCall) -> Result<(Model, Option<ModelRole>), String> {
     let (plan, here) = (&attempt.context.services.plan, attempt.context.cell());
     if let Some(name) = &call.model {
         let names = || plan.models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>().join(", ");
         let declared = plan.models.iter().find(|model| model.name == *name);
-        return declared.cloned().ok_or_else(|| format!("the run has no model `{name}`; it has: {}", names()));
+        let unknown = || format!("the run has no model `{name}`; it has: {}", names());
+        return declared.cloned().map(|model| (model, None)).ok_or_else(unknown);
     }
     let role = match &call.role {
         None => ModelRole::Implementation,
         Some(role) => ModelRole::parse(role)
             .ok_or_else(|| format!("`{role}` is no role; roles are `implementation` and `review`"))?,
     };
-    match role {
-        ModelRole::Implementation => Ok(plan.models[here.model].clone()),
-        ModelRole::Review => here
-            .review_model
-            .map(|index| plan.models[index].clone())
-            .or_else(|| plan.models.iter().find(|model| model.role == ModelRole::Review).cloned())
-            .ok_or_else(|| "the run declares no model with `role: review`".to_owned()),
-    }
+    let index = match role {
+        ModelRole::Implementation => here.model,
+        ModelRole::Review => plan.reviewer(here).ok_or_else(|| {
+            "the run declares no model with `role: review`; declare one, or leave the option `role` out".to_owned()
+        })?,
+    };
+    Ok((plan.models[index].clone(), Some(role)))
+}
+
+/// Says so where a review comes to the model that the cell works with: it would judge its own work.
+fn own_reviewer(attempt: &Attempt, setup: &Setup) -> Option<String> {
+    let own = &attempt.context.services.plan.models[attempt.context.cell().model].name;
+    (setup.role == Some(ModelRole::Review) && setup.model.name == *own).then(|| {
+        format!(
+            "role `review` came to the cell's own model `{own}`: declare another model with `role: review` before it"
+        )
+    })
 }
 
 fn choose_harness(attempt: &Attempt, call: &SessionCall) -> Result<Arc<dyn Harness>, String> {
@@ -194,6 +210,7 @@ async fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall) -> Result
         model: setup.model.clone(),
         task: services.plan.tasks[attempt.context.cell().task].id.clone(),
         phase: call.phase.clone(),
+        label: call.label.clone(),
         index: setup.index,
         resume: setup.resume.clone(),
         workspace: attempt.path_of(call.workspace).await?,
@@ -262,6 +279,7 @@ fn broken_off(
         index: setup.index,
         phase: call.phase.clone(),
         label: call.label.as_ref().map(|label| redactor.redact(label).into_string()),
+        role: setup.role,
         harness: setup.harness.name().to_owned(),
         model: setup.model.name.clone(),
         end: if ran { SessionEnd::Lost { message } } else { SessionEnd::NotStarted { message } },
@@ -277,7 +295,7 @@ fn broken_off(
         started_at,
         duration: attempt.elapsed().saturating_sub(began),
         longest_silence: None,
-        warnings: Vec::new(),
+        warnings: own_reviewer(attempt, setup).into_iter().collect(),
     }
 }
 
@@ -309,6 +327,7 @@ fn record(attempt: &Attempt, setup: &Setup, call: &SessionCall, result: &Session
         index: setup.index,
         phase: call.phase.clone(),
         label: call.label.as_ref().map(redact),
+        role: setup.role,
         harness: setup.harness.name().to_owned(),
         model: setup.model.name.clone(),
         end: redact_end(effective_end(attempt, &result.end), redact),
@@ -325,7 +344,7 @@ fn record(attempt: &Attempt, setup: &Setup, call: &SessionCall, result: &Session
         started_at: result.started_at,
         duration: result.exec.duration,
         longest_silence: Some(result.exec.longest_silence),
-        warnings: reading.warnings.iter().map(redact).collect(),
+        warnings: own_reviewer(attempt, setup).into_iter().chain(reading.warnings.iter().map(redact)).collect(),
     }
 }
 

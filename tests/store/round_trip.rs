@@ -11,8 +11,8 @@ use refrain::domain::record::{Inputs, WorkspaceRecord};
 use refrain::domain::session::SessionEnd;
 use refrain::domain::verdict::TestResult;
 use refrain::domain::{
-    CellKey, ErrorClass, ExitClass, Failure, Micros, ParamValue, RunRecord, SessionRecord, Terminal, TestStatus, Usage,
-    Verdict,
+    CellKey, ErrorClass, ExitClass, Failure, Micros, ModelRole, ParamValue, RunRecord, SessionRecord, Terminal,
+    TestStatus, Usage, Verdict,
 };
 use refrain::store::{ResultExtra, Store};
 
@@ -72,10 +72,10 @@ prop_compose! {
         (cost, reported_cost) in (money(), money()),
         (turns, tool_calls, harness_session) in (any::<Option<u64>>(), any::<Option<u64>>(), of(text())),
         (started_at, duration, longest_silence) in (moment(), duration(), of(duration())),
-        warnings in vec(text(), 0..3),
+        (role, warnings) in (of(prop_oneof![Just(ModelRole::Implementation), Just(ModelRole::Review)]), vec(text(), 0..3)),
     ) -> SessionRecord {
         SessionRecord {
-            index, phase, label, harness, model, end, exit_code, signal, text, usage, cost, reported_cost, turns,
+            index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, reported_cost, turns,
             tool_calls, harness_session, started_at, duration, longest_silence, warnings,
         }
     }

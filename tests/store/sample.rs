@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use refrain::domain::record::{Inputs, RECORD_SCHEMA, WorkspaceRecord};
 use refrain::domain::session::SessionEnd;
 use refrain::domain::{
-    AttemptId, AttemptState, CellId, CellKey, ErrorClass, ExitClass, Failure, Micros, Params, RunName, RunRecord,
-    SessionRecord, Terminal, Transition, Usage,
+    AttemptId, AttemptState, CellId, CellKey, ErrorClass, ExitClass, Failure, Micros, ModelRole, Params, RunName,
+    RunRecord, SessionRecord, Terminal, Transition, Usage,
 };
 use refrain::store::{AttemptStart, Owner, RunMeta, Store};
 
@@ -66,6 +66,7 @@ pub(crate) fn session(index: u32, cost: Option<i64>) -> SessionRecord {
         index,
         phase: None,
         label: Some(format!("try {index}")),
+        role: Some(ModelRole::Implementation),
         harness: "scripted".to_owned(),
         model: "model-a".to_owned(),
         end: SessionEnd::Completed,

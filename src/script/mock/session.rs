@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::domain::failure::{LimitKind, Timer};
 use crate::domain::session::SessionEnd;
-use crate::domain::{Micros, SessionRecord, SessionStatus, Usage};
+use crate::domain::{Micros, ModelRole, SessionRecord, SessionStatus, Usage};
 use crate::script::port::{HostError, SessionCall};
 
 /// What a mock session does. By default it completes at once, costs nothing and changes nothing.
@@ -100,6 +100,10 @@ impl MockSession {
             index,
             phase: call.phase.clone(),
             label: call.label.clone(),
+            role: match &call.model {
+                Some(_) => None,
+                None => ModelRole::parse(call.role.as_deref().unwrap_or("implementation")),
+            },
             harness: call.harness.clone().unwrap_or_else(|| "mock".to_owned()),
             model: call
                 .model
