@@ -11,4 +11,6 @@ pub use crate::clock::ManualClock;
 pub use crate::runtime::conformance;
 pub use crate::runtime::fake::{Answer as FakeAnswer, FakeRuntime};
 pub use crate::script::mock::{MockFiles, MockReport, MockSession, MockSetup, MockWorld, VirtualClock};
-pub use crate::script::testing::{TestFile, TestOptions, TestReport, TestResult, run_dir};
+pub use crate::script::testing::{
+    Listener, TestFile, TestOptions, TestProgress, TestReport, TestResult, run_dir, run_dir_with,
+};

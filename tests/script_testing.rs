@@ -4,8 +4,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use refrain::script::testing::{TestFile, TestOptions, run_dir};
+use refrain::script::testing::{Listener, TestFile, TestOptions, TestProgress, run_dir, run_dir_with};
 
 fn orchestrators() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("orchestrators")
@@ -176,4 +177,87 @@ fn a_test_file_that_breaks_off_is_an_error_with_its_place() {
         None,
     );
     assert!(!file.results[0].ok);
+}
+
+#[test]
+fn a_loop_that_virtual_time_never_ends_fails_the_test() {
+    let cases = [
+        (
+            "require('@std/clock') while true do pcall(clock.sleep, 1) end",
+            "more than 100000 host calls, the last one by `clock.sleep`",
+        ),
+        ("while true do pcall(clock.sleep) end", "computed for more than 1.0 s without a host call"),
+        ("while true do pcall(session) end", "computed for more than 1.0 s without a host call"),
+    ];
+    for (code, expected) in cases {
+        let runner =
+            format!("local clock = require('@std/clock')\n{}", code.trim_start_matches("require('@std/clock') "));
+        let file = run("t.test('x', function() t.run{ params = { must = 'a' } } end)", &runner, None);
+        let result = &file.results[0];
+        assert!(!result.ok && file.error.is_none(), "{file:?}");
+        assert!(result.message.as_ref().is_some_and(|message| message.contains(expected)), "{code}: {result:?}");
+    }
+    // With a deadline it ends as it would in a run.
+    let test =
+        "t.test('x', function() t.equal(t.run{ params = { must = 'a' }, deadline = 600 }.stopped, 'deadline') end)";
+    let file = run(test, "local clock = require('@std/clock')\nwhile true do pcall(clock.sleep, 1) end", None);
+    assert!(file.results[0].ok, "{file:?}");
+}
+
+#[test]
+fn misspelt_fields_of_what_a_test_is_given_raise() {
+    let setup = "local run = t.run{ params = { must = 'a' }, sessions = { { text = 'x', duration = 2 } } }\n";
+    for (body, expected) in [
+        ("return run.notes", "`Run` has no field `notes`; did you mean `note`?"),
+        ("return run.sessions[1].promt", "`RunSession` has no field `promt`; did you mean `prompt`?"),
+        ("return run.logs[1].txt", "`RunLog` has no field `txt`; did you mean `text`?"),
+        ("run.note = 'x'", "attempt to modify a readonly table"),
+        (
+            "t.run{ params = { must = 'a' }, sessions = function(call) return call.lable end }",
+            "`RunCall` has no field `lable`; did you mean `label`?",
+        ),
+        (
+            "t.run{ params = { must = 'a' }, sessions = function(_, ws) return ws:reed('x') end }",
+            "`RunWorkspace` has no field `reed`; did you mean `read`?",
+        ),
+        // What may be missing is nil all the same.
+        (
+            "t.equal(run.note, 'n')\nt.equal(run.sessions[1].cost, nil)\nt.equal(run.files['none'], nil)\nt.equal(run.logs[1], { level = 'info', text = 'hi' })\nt.ok(false, 'fine')",
+            "fine",
+        ),
+    ] {
+        let file = run(
+            &format!("t.test('x', function()\n{setup}{body}\nend)"),
+            "print('hi')\nsession('go', { label = 'a' })\nreturn { note = 'n' }",
+            None,
+        );
+        let message = file.results[0].message.clone().unwrap_or_default();
+        assert!(message.contains(expected), "{body}\n  gave  {message}\n  wants {expected}");
+    }
+}
+
+#[test]
+fn a_test_keeps_what_it_printed_and_tells_of_itself_as_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("runner.lua"), "log.warn('from the strategy')\nreturn 1").unwrap();
+    let test = "local t = require('@std/test')\nprint('between')\n\
+                t.test('one', function() print('a', 1) t.run{} print('b') error('bad') end)\n\
+                t.test('two', function() print('c') end)";
+    fs::write(folder.path().join("runner_test.lua"), test).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let listener: Listener = Arc::new(move |progress| {
+        heard.lock().unwrap().push(match progress {
+            TestProgress::File(path) => format!("file {}", path.file_name().unwrap().to_string_lossy()),
+            TestProgress::Test(result) => format!("{} {}", result.name, result.output.join("; ")),
+            TestProgress::FileEnd(file) => format!("end {}", file.results.len()),
+            other => panic!("{other:?}"),
+        });
+    });
+    let report = run_dir_with(folder.path(), &TestOptions::default(), listener).unwrap();
+    assert_eq!(
+        *told.lock().unwrap(),
+        ["file runner_test.lua", "one a\t1; [run 1] warn: from the strategy; b", "two c", "end 2"]
+    );
+    assert_eq!((report.passed(), report.failed()), (1, 1));
 }

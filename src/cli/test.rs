@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::test_report;
+use super::test_report::{self, Lines};
 use super::{Failed, Outcome, exit, output};
 use crate::script::SourceError;
-use crate::script::testing::{TestOptions, TestReport, run_dir};
+use crate::script::testing::{TestOptions, TestProgress, TestReport, run_dir, run_dir_with};
 
 /// Run the strategy tests (`*_test.lua`) of orchestrators
 #[derive(Debug, clap::Args)]
@@ -44,14 +45,13 @@ pub(super) fn main(args: &Args) -> Outcome {
         return watch(args);
     }
     let report = run(args)?;
-    let text = if args.json {
-        return output::write_json(&test_report::json(&report)).map(|()| code(&report));
+    if args.json {
+        output::write_json(&test_report::json(&report))?;
     } else if args.tap {
-        test_report::tap(&report)
+        output::write(&test_report::tap(&report))?;
     } else {
-        test_report::text(&report)
-    };
-    output::write(&text)?;
+        output::write(&test_report::summary(&report))?;
+    }
     Ok(code(&report))
 }
 
@@ -67,7 +67,18 @@ fn run(args: &Args) -> Result<TestReport, Failed> {
     if args.coverage {
         options = options.with_coverage();
     }
-    let report = run_dir(&args.path, &options).map_err(|error| unreadable(&args.path, error))?;
+    let report = if args.json || args.tap {
+        run_dir(&args.path, &options)
+    } else {
+        let lines = Mutex::new(Lines::default());
+        let show = move |progress: &TestProgress<'_>| {
+            let text = lines.lock().unwrap_or_else(PoisonError::into_inner).next(progress);
+            // A pipe that is gone is told by what is written at the end.
+            let _ = output::write(&text);
+        };
+        run_dir_with(&args.path, &options, Arc::new(show))
+    };
+    let report = report.map_err(|error| unreadable(&args.path, error))?;
     // A green run of no test would hide a wrong folder or a filter with a slip in it.
     if report.passed() + report.failed() == 0 {
         return Err(nothing(args, &report));
@@ -97,7 +108,7 @@ fn watch(args: &Args) -> Outcome {
     loop {
         let before = stamps(&args.path);
         match run(args) {
-            Ok(report) => output::write(&test_report::text(&report))?,
+            Ok(report) => output::write(&test_report::summary(&report))?,
             // The next change may mend it.
             Err(failed) => output::failure(&failed),
         }

@@ -1,30 +1,60 @@
 //! How results of strategy tests are written: for people, as JSON, as TAP.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::redact::printable;
-use crate::script::testing::{TestFile, TestReport, TestResult};
+use crate::script::testing::{TestFile, TestProgress, TestReport, TestResult};
 
-/// Writes results for people: a line a test, failures with their reason.
-pub(super) fn text(report: &TestReport) -> String {
-    let mut text = String::new();
-    for file in report.files.iter().filter(|file| !file.results.is_empty() || file.error.is_some()) {
-        text.push_str(&format!("{}\n", printable(&file.path.display().to_string())));
-        for result in &file.results {
-            let word = if result.ok { "\x1b[32mok\x1b[0m    " } else { "\x1b[1;31mFAILED\x1b[0m" };
-            text.push_str(&format!("  {word}  {}\n", printable(&result.name)));
-            text.push_str(&indented(&reason(result), 10));
-        }
-        if let Some(error) = &file.error {
-            text.push_str(&format!("  \x1b[1;31mFAILED\x1b[0m  the file itself\n{}", indented(&error.to_string(), 10)));
+/// Writes results for people while they come: a line a test, failures with their reason and what was printed.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// A file of which nothing was written yet.
+    file: Option<PathBuf>,
+}
+
+impl Lines {
+    /// Returns what there is to write now.
+    pub(super) fn next(&mut self, progress: &TestProgress<'_>) -> String {
+        match progress {
+            TestProgress::File(path) => {
+                self.file = Some(path.to_path_buf());
+                String::new()
+            }
+            TestProgress::Test(result) => self.head() + &one(result),
+            TestProgress::FileEnd(file) => match &file.error {
+                Some(error) => format!(
+                    "{}  \x1b[1;31mFAILED\x1b[0m  the file itself\n{}",
+                    self.head(),
+                    indented(&error.to_string(), 10)
+                ),
+                None => String::new(),
+            },
+            _ => String::new(),
         }
     }
-    text.push_str(&coverage(report));
-    text.push_str(&format!("{} passed, {} failed\n", report.passed(), report.failed()));
+
+    fn head(&mut self) -> String {
+        let file = self.file.take();
+        file.map(|file| format!("{}\n", printable(&file.display().to_string()))).unwrap_or_default()
+    }
+}
+
+fn one(result: &TestResult) -> String {
+    let word = if result.ok { "\x1b[32mok\x1b[0m    " } else { "\x1b[1;31mFAILED\x1b[0m" };
+    let mut text = format!("  {word}  {}\n{}", printable(&result.name), indented(&reason(result), 10));
+    if !result.ok && !result.output.is_empty() {
+        text.push_str(&format!("{:10}printed:\n{}", "", indented(&result.output.join("\n"), 12)));
+    }
     text
+}
+
+/// Writes what comes after the last test: coverage and totals.
+pub(super) fn summary(report: &TestReport) -> String {
+    format!("{}{} passed, {} failed\n", coverage(report), report.passed(), report.failed())
 }
 
 /// Returns why a test failed, with its place; empty for one that passed.
@@ -106,6 +136,7 @@ fn file_json(file: &TestFile) -> Value {
                 "ok": test.ok,
                 "message": test.message,
                 "place": test.place,
+                "output": test.output,
                 "duration_ms": millis(test.duration),
             })
         })
@@ -145,7 +176,20 @@ pub(super) fn tap(report: &TestReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+
+    /// All that is written for people.
+    fn text(report: &TestReport) -> String {
+        let mut lines = Lines::default();
+        let mut text = String::new();
+        for file in &report.files {
+            text.push_str(&lines.next(&TestProgress::File(&file.path)));
+            for result in &file.results {
+                text.push_str(&lines.next(&TestProgress::Test(result)));
+            }
+            text.push_str(&lines.next(&TestProgress::FileEnd(file)));
+        }
+        text + &summary(report)
+    }
 
     fn result(name: &str, message: Option<&str>) -> TestResult {
         TestResult {
@@ -153,6 +197,7 @@ mod tests {
             ok: message.is_none(),
             message: message.map(str::to_owned),
             place: message.map(|_| "a_test.lua:3".to_owned()),
+            output: vec!["round 1".to_owned(), "[run 1] warn: \x1b[2Jlow".to_owned()],
             duration: Duration::from_millis(2),
         }
     }
@@ -169,6 +214,8 @@ mod tests {
     fn people_see_the_reason_and_the_lines_that_never_ran() {
         let shown = text(&report());
         assert!(shown.contains("          a_test.lua:3: expected 1\n            got 2\n"), "{shown}");
+        assert!(shown.contains("          printed:\n            round 1\n            [run 1] warn: "), "{shown}");
+        assert_eq!(shown.matches("round 1").count(), 1, "only where a test failed: {shown}");
         assert!(shown.ends_with("x/runner.lua: 1 of 4 lines ran; never: 2-3, 5\n1 passed, 1 failed\n"), "{shown}");
         assert!(!shown.contains("\x1b[2J"), "{shown:?}");
     }

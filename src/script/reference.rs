@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::api::{Function, Kind, Param, SHAPES, functions};
+use super::api::{Function, Kind, Param, SHAPES, TEST_SHAPES, functions};
 
 /// What each module is for, in the order of the reference.
 const MODULES: &[(&str, &str)] = &[
@@ -61,7 +61,7 @@ pub fn reference() -> String {
         }
     }
     out.push_str("\n## Tables of the host\n");
-    for shape in SHAPES {
+    for shape in SHAPES.iter().chain(TEST_SHAPES) {
         let _ = write!(out, "\n### {}\n\n{}\n\n| field | type | meaning |\n|---|---|---|\n", shape.name, shape.doc);
         for (field, kind, doc) in shape.fields {
             let _ = writeln!(out, "| `{field}` | `{}` | {doc} |", kind.replace('|', "\\|"));
@@ -110,14 +110,13 @@ fn expected(param: &Param) -> String {
 #[must_use]
 pub fn types() -> String {
     let mut out = "-- Types of what scripts see. Generated from the table of functions; do not edit.\n".to_owned();
-    for shape in SHAPES {
+    for shape in SHAPES.iter().chain(TEST_SHAPES) {
         let _ = write!(out, "\n--- {}\nexport type {} = {{\n", shape.doc, shape.name);
         for (field, kind, doc) in shape.fields {
             let _ = writeln!(out, "    --- {doc}\n    {field}: {kind},");
         }
         out.push_str("}\n");
     }
-    out.push_str("\n--- What a run in a mock world did.\nexport type Run = { [string]: any }\n");
     out.push_str("\ndeclare params: { [string]: any }\ndeclare task: Task\n");
     for (module, purpose) in MODULES {
         let own: Vec<&Function> = functions().filter(|function| function.module == *module).collect();

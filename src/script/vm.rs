@@ -9,7 +9,7 @@ use mlua::chunk::{ChunkMode, Compiler};
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
-use super::api::{SHAPES, Shape};
+use super::api::{SHAPES, Shape, TEST_SHAPES};
 use super::bind::{Binder, Files, natives};
 use super::convert::from_json;
 use super::frames;
@@ -101,7 +101,7 @@ pub(crate) fn build(gate: &Arc<Gate>, files: &Files) -> mlua::Result<Lua> {
         .load(library::prelude())
         .set_name(frames::HOST)
         .set_mode(ChunkMode::Binary)
-        .call((natives, shape_fields(&lua)?))?;
+        .call((natives, shape_fields(&lua, files.tests.is_some())?))?;
     let strict: Function = kit.raw_get("strict")?;
     let shapes: Table = kit.raw_get("shapes")?;
     lua.set_app_data(Marks {
@@ -153,9 +153,9 @@ fn seed(globals: &Table, seed: u64) -> mlua::Result<()> {
     globals.raw_get::<Table>("math")?.raw_get::<Function>("randomseed")?.call(folded)
 }
 
-fn shape_fields(lua: &Lua) -> mlua::Result<Table> {
+fn shape_fields(lua: &Lua, tests: bool) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    for Shape { name, fields, .. } in SHAPES {
+    for Shape { name, fields, .. } in SHAPES.iter().chain(if tests { TEST_SHAPES } else { &[] }) {
         table.raw_set(*name, lua.create_sequence_from(fields.iter().map(|(field, _, _)| *field))?)?;
     }
     Ok(table)

@@ -143,6 +143,17 @@ pub fn find(path: &str) -> Option<&'static Function> {
     functions().find(|function| function.module == module && function.name == name)
 }
 
+/// Returns the options that a function takes in a table, by `module.name`; none where it takes no such table.
+#[must_use]
+pub fn options(path: &str) -> &'static [Param] {
+    let params = find(path).map_or(&[][..], |function| function.params);
+    let tables = params.iter().find_map(|param| match param.kind {
+        Kind::Options(fields) => Some(fields),
+        _ => None,
+    });
+    tables.unwrap_or(&[])
+}
+
 /// A table that the host hands out, with the fields that it may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
@@ -166,3 +177,7 @@ pub const SHAPES: &[Shape] = &[
     world::WORKSPACE,
     agents::ERROR,
 ];
+
+/// Tables that test files get besides.
+pub const TEST_SHAPES: &[Shape] =
+    &[test::RUN_REPORT, test::RUN_SESSION, test::RUN_CALL, test::RUN_LOG, test::RUN_WORKSPACE];

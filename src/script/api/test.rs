@@ -1,8 +1,9 @@
 //! Strategy tests; only test files can require this module.
 
-use super::{Function, Kind, Param, optional, required};
+use super::{Function, Kind, Param, Shape, optional, required};
 
 const NOTE: Param = optional("note", Kind::Text, "Put before the message.");
+/// What `t.run` takes.
 const RUN: &[Param] = &[
     optional("params", Kind::Table, "Parameters; the others get the defaults of the manifest."),
     optional("prompt", Kind::Text, "`task.prompt`."),
@@ -90,3 +91,81 @@ pub(super) const FUNCTIONS: &[Function] = &[
         example: "t.raises(function() error(\"boom\") end, \"boom\")",
     },
 ];
+
+pub(super) const RUN_REPORT: Shape = Shape {
+    name: "Run",
+    doc: "What `t.run` returns: what the script did in the mock world.",
+    fields: &[
+        ("ok", "boolean", "Whether the script returned."),
+        ("note", "string?", "The note that it returned."),
+        ("value", "any", "All that it returned, as JSON keeps it."),
+        ("error", "string?", "What it raised, with its trace."),
+        ("stopped", "string?", "Why the host ended it, such as `deadline`."),
+        ("sessions", "{RunSession}", "Its sessions, in the order in which they ended."),
+        ("logs", "{RunLog}", "Its log lines."),
+        ("checks", "number", "How often the visible checks ran."),
+        ("commands", "{{string}}", "The commands that it ran, each a list of arguments."),
+        ("files", "{[string]: string}", "Files of the main workspace at the end, by path."),
+        ("spent", "number", "Dollars."),
+        ("elapsed", "number", "Virtual seconds."),
+        ("open_forks", "number", "Forks that were not thrown away."),
+    ],
+};
+
+pub(super) const RUN_SESSION: Shape = Shape {
+    name: "RunSession",
+    doc: "A session of a run: what was asked for, and what came of it.",
+    fields: &[
+        ("prompt", "string", "What the agent was told."),
+        ("role", "string?", "The option `role`."),
+        ("model", "string?", "The option `model`."),
+        ("harness", "string?", "The option `harness`."),
+        ("phase", "string?", "The option `phase`."),
+        ("label", "string?", "The option `label`."),
+        ("timeout", "number?", "The option `timeout`."),
+        ("max_cost", "number?", "The option `max_cost`."),
+        ("continue", "number?", "Number of the session that it continues."),
+        ("workspace", "number", "Number of the workspace; 0 is the main one."),
+        ("index", "number", "Its number, from 1."),
+        ("ok", "boolean", "Whether the agent finished its turn."),
+        ("status", "string", "As in `Session`."),
+        ("text", "string?", "The agent's last message."),
+        ("cost", "number?", "Dollars."),
+        ("duration", "number", "Virtual seconds."),
+    ],
+};
+
+pub(super) const RUN_CALL: Shape = Shape {
+    name: "RunCall",
+    doc: "What a function for `sessions` gets first: what is asked for.",
+    fields: &[
+        ("prompt", "string", "What the agent is told."),
+        ("role", "string?", "The option `role`."),
+        ("model", "string?", "The option `model`."),
+        ("harness", "string?", "The option `harness`."),
+        ("phase", "string?", "The option `phase`."),
+        ("label", "string?", "The option `label`."),
+        ("timeout", "number?", "The option `timeout`."),
+        ("max_cost", "number?", "The option `max_cost`."),
+        ("continue", "number?", "Number of the session that it continues."),
+        ("workspace", "number", "Number of the workspace; 0 is the main one."),
+        ("index", "number", "Its number, from 1."),
+    ],
+};
+
+pub(super) const RUN_LOG: Shape = Shape {
+    name: "RunLog",
+    doc: "A log line of a run.",
+    fields: &[("level", "string", "`debug`, `info`, `warn` or `error`."), ("text", "string", "The line.")],
+};
+
+pub(super) const RUN_WORKSPACE: Shape = Shape {
+    name: "RunWorkspace",
+    doc: "The workspace that functions for `sessions`, `checks` and `exec` get.",
+    fields: &[
+        ("read", "(self: RunWorkspace, path: string) -> string?", "The content of a file; nil where there is none."),
+        ("exists", "(self: RunWorkspace, path: string) -> boolean", "Whether a path exists."),
+        ("write", "(self: RunWorkspace, path: string, content: string) -> ()", "Writes a file."),
+        ("glob", "(self: RunWorkspace, pattern: string) -> {string}", "Files by a pattern, sorted."),
+    ],
+};

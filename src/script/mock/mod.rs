@@ -50,6 +50,8 @@ pub struct MockSetup {
     pub deadline: Option<Duration>,
     /// Money that may be spent.
     pub budget: Option<Micros>,
+    /// The most host calls; more of them end the script with a defect of the test. `None`: no bound.
+    pub max_calls: Option<u64>,
 }
 
 /// What a script did in a mock world.
@@ -81,6 +83,8 @@ struct State {
     next_workspace: u32,
     next_session: u32,
     budget: Option<Micros>,
+    max_calls: Option<u64>,
+    calls: u64,
     deadline: Option<Duration>,
     report: MockReport,
     /// A defect of the test itself, such as a session function that raised.
@@ -106,6 +110,8 @@ impl MockWorld {
             next_workspace: 1,
             next_session: 1,
             budget: setup.budget,
+            max_calls: setup.max_calls,
+            calls: 0,
             deadline: setup.deadline,
             report: MockReport::default(),
             defect: None,
@@ -182,6 +188,11 @@ impl MockWorld {
         self.lock().defect.clone()
     }
 
+    /// Returns the log lines after the first `seen`.
+    pub(in crate::script) fn logs_since(&self, seen: usize) -> Vec<(String, String)> {
+        self.lock().report.logs.iter().skip(seen).cloned().collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,6 +218,19 @@ impl State {
     fn failed<T>(&mut self, message: String) -> Result<T, HostError> {
         self.defect.get_or_insert_with(|| message.clone());
         Err(HostError::Stop { message })
+    }
+
+    /// Counts a call: in virtual time a loop around calls can go on for ever.
+    fn count(&mut self, call: &HostCall) -> Result<(), HostError> {
+        self.calls += 1;
+        match self.max_calls {
+            Some(max) if self.calls > max => self.failed(format!(
+                "the script made more than {max} host calls, the last one by `{}`; is there an endless loop? With a \
+                 `deadline` it would end there",
+                call.function()
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn play_session(&mut self, call: &SessionCall) -> Result<(MockSession, u32), HostError> {
@@ -319,6 +343,7 @@ impl State {
 #[async_trait]
 impl ScriptPort for MockWorld {
     async fn call(&self, call: HostCall) -> Result<Answer, HostError> {
+        self.lock().count(&call)?;
         match call {
             HostCall::Session(call) => self.session(call).await,
             HostCall::Sleep { duration } => {

@@ -5,6 +5,7 @@
 mod manifest;
 mod recorder;
 mod spec;
+mod told;
 mod world;
 
 use std::collections::BTreeMap;
@@ -61,6 +62,8 @@ pub struct TestResult {
     pub message: Option<String>,
     /// Where it failed: `file:line`, relative to the orchestrator's directory.
     pub place: Option<String>,
+    /// What it printed, and what the scripts that it ran logged (`[run 1] …`); the last 200 lines.
+    pub output: Vec<String>,
     /// Wall time.
     pub duration: Duration,
 }
@@ -79,6 +82,21 @@ pub struct TestFile {
     /// How often each line of the orchestrator ran, by file and line; empty unless asked for.
     pub coverage: BTreeMap<String, BTreeMap<u32, u64>>,
 }
+
+/// What happens while tests run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TestProgress<'a> {
+    /// A test file begins.
+    File(&'a Path),
+    /// A test ended.
+    Test(&'a TestResult),
+    /// A test file ended; its tests have been told.
+    FileEnd(&'a TestFile),
+}
+
+/// Hears of tests while they run.
+pub type Listener = Arc<dyn Fn(&TestProgress<'_>) + Send + Sync>;
 
 /// Everything that ran.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -114,10 +132,23 @@ impl TestReport {
 ///
 /// [`SourceError`] where the path cannot be read. A test that fails is no error.
 pub fn run_dir(path: &Path, options: &TestOptions) -> Result<TestReport, SourceError> {
+    run_each(path, options, None)
+}
+
+/// Does what [`run_dir`] does, and tells `listener` of each test as soon as it has ended.
+///
+/// # Errors
+///
+/// Like [`run_dir`].
+pub fn run_dir_with(path: &Path, options: &TestOptions, listener: Listener) -> Result<TestReport, SourceError> {
+    run_each(path, options, Some(&listener))
+}
+
+fn run_each(path: &Path, options: &TestOptions, listener: Option<&Listener>) -> Result<TestReport, SourceError> {
     let mut files = Vec::new();
     find(path, &mut files)?;
     files.sort();
-    let files = files.iter().map(|file| run_file(file, options)).collect::<Result<_, _>>()?;
+    let files = files.iter().map(|file| run_file(file, options, listener)).collect::<Result<_, _>>()?;
     Ok(TestReport { files })
 }
 
@@ -150,19 +181,25 @@ fn home(file: &Path) -> (&Path, String) {
     (root, name)
 }
 
-fn run_file(path: &Path, options: &TestOptions) -> Result<TestFile, SourceError> {
+fn run_file(path: &Path, options: &TestOptions, listener: Option<&Listener>) -> Result<TestFile, SourceError> {
+    let tell = |progress: TestProgress<'_>| {
+        if let Some(listener) = listener {
+            listener(&progress);
+        }
+    };
+    tell(TestProgress::File(path));
     let (root, name) = home(path);
     let source = ScriptSource::from_dir(root, &name)?;
-    let recorder = Arc::new(Recorder::new(source.clone(), options));
+    // The tests themselves have a world too, so that a slip in one is told like a slip in a script.
+    let world = MockWorld::new(MockSetup::default());
+    let recorder = Arc::new(Recorder::new(source.clone(), options, world.clone(), listener.cloned()));
     let files = Files {
         source,
         extra: vec![("test", include_str!("../../../lua-stdlib/test.lua"))],
         coverage: None,
         tests: Some(Arc::clone(&recorder)),
     };
-    // The tests themselves have a world too, so that a slip in one is told like a slip in a script.
-    let world = MockWorld::new(MockSetup::default());
-    let limits = ScriptLimits::default().with_cpu(Duration::from_secs(30), Duration::from_secs(600));
+    let limits = ScriptLimits::default().with_cpu(Duration::from_secs(5), Duration::from_secs(600));
     let outcome = world.play_files(files, world.inputs(""), limits);
     let error = match outcome.end {
         ScriptEnd::Returned { .. } => None,
@@ -173,5 +210,7 @@ fn run_file(path: &Path, options: &TestOptions) -> Result<TestFile, SourceError>
         )),
     };
     let (results, coverage) = recorder.finish();
-    Ok(TestFile { path: path.to_owned(), root: root.to_owned(), results, error, coverage })
+    let file = TestFile { path: path.to_owned(), root: root.to_owned(), results, error, coverage };
+    tell(TestProgress::FileEnd(&file));
+    Ok(file)
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use mlua::{Function, Lua, Table, Value};
 use serde::Deserialize;
-use serde_json::json;
 
 use super::spec::{call, decode};
+use super::told;
 use crate::domain::{Micros, SessionStatus, Usage};
-use crate::script::convert::{from_json, type_name};
-use crate::script::gate::{Raised, misuse};
+use crate::script::convert::type_name;
+use crate::script::gate::{Marks, Raised, misuse};
 use crate::script::mock::{ChecksScript, ExecScript, MockFiles, MockSession, SessionScript};
 use crate::script::port::{Answer, ChecksReport, ExecAnswer, HostError, SessionCall};
 
@@ -100,13 +100,7 @@ pub(super) fn sessions_by(lua: &Lua, function: Function) -> SessionScript {
     let lua = lua.weak();
     Box::new(move |asked: &SessionCall, index, files: &mut MockFiles| {
         let lua = lua.upgrade();
-        let told = json!({
-            "prompt": asked.prompt, "role": asked.role, "model": asked.model, "harness": asked.harness,
-            "phase": asked.phase, "label": asked.label, "timeout": asked.timeout.map(|limit| limit.as_secs_f64()),
-            "max_cost": asked.max_cost.map(Micros::dollars), "continue": asked.continue_from,
-            "workspace": asked.workspace, "index": index,
-        });
-        let told = from_json(&lua, &told, false, None).map_err(|error| error.to_string())?;
+        let told = told::call(&lua, asked, index).map_err(|error| error.to_string())?;
         let value = with_files(&lua, files, |handle| call(&function, (told, handle)))?;
         session(&value).map_err(|reason| format!("`sessions` returned for session {index}: {reason}"))
     })
@@ -228,7 +222,7 @@ fn handle(lua: &Lua, shared: &Arc<Mutex<MockFiles>>) -> mlua::Result<Table> {
         files.lock().unwrap_or_else(PoisonError::into_inner).glob(&pattern).map_err(raise)
     })?;
     table.raw_set("glob", glob)?;
-    Ok(table)
+    Marks::of(lua)?.shaped(table, "RunWorkspace")
 }
 
 fn raise(error: HostError) -> mlua::Error {
