@@ -33,7 +33,6 @@ impl Lines {
                 ),
                 None => String::new(),
             },
-            _ => String::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::api::{Function, Kind, Param, SHAPES, TEST_SHAPES, functions};
+use super::api::{Function, Kind, Param, RETURNED, SHAPES, TEST_SHAPES, functions, path};
 
 /// What each module is for, in the order of the reference.
 const MODULES: &[(&str, &str)] = &[
@@ -61,17 +61,13 @@ pub fn reference() -> String {
         }
     }
     out.push_str("\n## Tables of the host\n");
-    for shape in SHAPES.iter().chain(TEST_SHAPES) {
+    for shape in SHAPES.iter().chain([&RETURNED]).chain(TEST_SHAPES) {
         let _ = write!(out, "\n### {}\n\n{}\n\n| field | type | meaning |\n|---|---|---|\n", shape.name, shape.doc);
         for (field, kind, doc) in shape.fields {
             let _ = writeln!(out, "| `{field}` | `{}` | {doc} |", kind.replace('|', "\\|"));
         }
     }
     out
-}
-
-fn qualified(function: &Function) -> String {
-    if function.module.is_empty() { function.name.to_owned() } else { format!("{}.{}", function.module, function.name) }
 }
 
 fn describe(out: &mut String, function: &Function) {
@@ -83,7 +79,7 @@ fn describe(out: &mut String, function: &Function) {
     let _ = write!(
         out,
         "\n### {name}\n\n```lua\n{name}({params}) -> {returns}\n```\n\n{doc}\n",
-        name = qualified(function),
+        name = path(function),
         params = params.join(", "),
         returns = function.returns,
         doc = function.doc
@@ -110,7 +106,7 @@ fn expected(param: &Param) -> String {
 #[must_use]
 pub fn types() -> String {
     let mut out = "-- Types of what scripts see. Generated from the table of functions; do not edit.\n".to_owned();
-    for shape in SHAPES.iter().chain(TEST_SHAPES) {
+    for shape in SHAPES.iter().chain([&RETURNED]).chain(TEST_SHAPES) {
         let _ = write!(out, "\n--- {}\nexport type {} = {{\n", shape.doc, shape.name);
         for (field, kind, doc) in shape.fields {
             let _ = writeln!(out, "    --- {doc}\n    {field}: {kind},");

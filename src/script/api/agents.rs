@@ -134,6 +134,12 @@ pub(super) const PHASE: Shape = Shape {
     ],
 };
 
+pub(super) const RETURNED: Shape = Shape {
+    name: "Returned",
+    doc: "What a script may return. Other fields are its own business.",
+    fields: &[("note", "string?", "It is shown with the results.")],
+};
+
 pub(super) const ERROR: Shape = Shape {
     name: "HostError",
     doc: "What host functions raise. `tostring` gives place and message.",

@@ -165,6 +165,24 @@ pub struct Shape {
     pub fields: &'static [(&'static str, &'static str, &'static str)],
 }
 
+/// What the host reads of a table that a script returns.
+pub const RETURNED: Shape = agents::RETURNED;
+
+/// Returns the fields of a table of the host; none where there is no such table.
+pub fn fields(shape: &str) -> impl Iterator<Item = &'static str> {
+    let found = SHAPES.iter().chain(TEST_SHAPES).find(|known| known.name == shape);
+    found.into_iter().flat_map(|shape| shape.fields).map(|(field, _, _)| *field)
+}
+
+/// Returns a function's name as scripts write it, with the usual name of its module.
+#[must_use]
+pub fn path(function: &Function) -> String {
+    match function.module {
+        "" => function.name.to_owned(),
+        module => format!("{module}.{}", function.name),
+    }
+}
+
 /// Every table that the host hands out.
 pub const SHAPES: &[Shape] = &[
     agents::SESSION,

@@ -1,20 +1,22 @@
 //! Luau's tokens, as far as the checks need them: names, strings and signs with their lines.
 
 /// One token.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token {
     pub(super) line: u32,
     pub(super) kind: Kind,
 }
 
 /// What kind of token it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     /// A name or keyword.
     Name(String),
     /// The content of a plain string, escapes as written.
     Text(String),
-    /// A number, or a string with parts that are computed.
+    /// A number; its value where it is written in plain decimal.
+    Number(Option<f64>),
+    /// The start of a string with parts that are computed; the tokens of the parts follow.
     Other,
     /// A sign; `::`, `->`, `..` and the like come as one.
     Sign(&'static str),
@@ -86,8 +88,8 @@ impl<'t> Lexer<'t> {
             _ if first.is_ascii_digit() => {
                 let length =
                     rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.').unwrap_or(rest.len());
-                self.take(length);
-                self.push(self.line, Kind::Other);
+                let value = self.take(length).replace('_', "").parse().ok();
+                self.push(self.line, Kind::Number(value));
             }
             _ => match LONG.iter().chain(SHORT).find(|sign| rest.starts_with(**sign)) {
                 Some(sign) => self.sign(sign),

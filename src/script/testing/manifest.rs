@@ -39,6 +39,11 @@ impl Manifest {
         Ok(Self { runner, params: Some(params) })
     }
 
+    /// Returns the runner, where the manifest names one.
+    pub(crate) fn runner(&self) -> Option<&str> {
+        self.runner.as_deref()
+    }
+
     /// Returns the names of the declared parameters; `None` where there is no manifest.
     pub(crate) fn names(&self) -> Option<impl Iterator<Item = &str>> {
         self.params.as_ref().map(|params| params.iter().map(|(name, _)| name.as_str()))
