@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use refrain::config::{LoadOptions, load};
+use refrain::config::LoadOptions;
 use refrain::harness::{AgentEvent, Harness, HarnessError, Outcome, OutputReader, Prepared, Reading, SessionRequest};
 use refrain::host::Host;
 use refrain::runtime::{Command, Stream};
@@ -17,9 +17,8 @@ use refrain::runtime::{Command, Stream};
 struct Greeter;
 
 impl Harness for Greeter {
-    // A run file declares harnesses by name; the host prefers its own over a descriptor of that name.
     fn name(&self) -> &'static str {
-        "command"
+        "greeter"
     }
 
     fn probe(&self) -> Option<Command> {
@@ -84,7 +83,7 @@ fn project(dir: &Path) -> std::io::Result<PathBuf> {
         ),
         (
             "runs/demo.yaml",
-            "name: demo\nharnesses: [{name: command}]\nmodels: [{name: none}]\norchestrators: [one-shot]\n\
+            "name: demo\nharnesses: [{name: greeter}]\nmodels: [{name: none}]\norchestrators: [one-shot]\n\
              tasks: [greeting]\nrepeats: 1\nruntime: local\n",
         ),
     ];
@@ -99,8 +98,9 @@ fn project(dir: &Path) -> std::io::Result<PathBuf> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
-    let (plan, _warnings) = load(LoadOptions::new(project(dir.path())?))?;
     let host = Host::builder().environment(std::env::vars()).harness(Arc::new(Greeter)).build();
+    // The host knows its own harnesses, so the run file can name one.
+    let (plan, _warnings) = host.load(LoadOptions::new(project(dir.path())?))?;
     let summary = host.prepare(plan, Vec::new()).await?.execute().await?;
     println!("{} of {} cells solved", summary.passed, summary.total);
     if summary.passed == 1 { Ok(()) } else { Err(format!("{summary:?}").into()) }

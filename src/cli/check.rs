@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Failed, Outcome, exit, output};
 use crate::config::orchestrator_manifest::{MANIFEST, OrchestratorManifest};
+use crate::config::{ConfigError, Warnings};
 use crate::redact::printable;
 use crate::script::check::{Finding, Severity, check_dir};
 
@@ -27,12 +28,16 @@ struct Checked {
     dir: PathBuf,
     findings: Vec<Finding>,
     /// What is wrong with the manifest, with its own places.
-    manifest: Option<String>,
+    manifest: Result<Warnings, ConfigError>,
 }
 
 impl Checked {
     fn count(&self, severity: Severity) -> usize {
-        let manifest = usize::from(severity == Severity::Error && self.manifest.is_some());
+        let manifest = match (severity, &self.manifest) {
+            (Severity::Error, Err(_)) => 1,
+            (Severity::Warning, Ok(warnings)) => warnings.0.len(),
+            _ => 0,
+        };
         self.findings.iter().filter(|finding| finding.severity == severity).count() + manifest
     }
 }
@@ -87,9 +92,9 @@ fn find(dir: &Path, into: &mut Vec<PathBuf>) -> Result<(), Failed> {
 }
 
 fn check(dir: PathBuf) -> Result<Checked, Failed> {
-    let manifest = OrchestratorManifest::from_dir(&dir).err().map(|error| error.render(true));
+    let manifest = OrchestratorManifest::read_dir(&dir).map(|(_, warnings)| warnings);
     let mut findings = check_dir(&dir).map_err(Failed::usage)?;
-    if manifest.is_some() {
+    if manifest.is_err() {
         // The manifest's own check says it better, and all of it.
         findings.retain(|finding| finding.file != MANIFEST);
     }
@@ -97,7 +102,10 @@ fn check(dir: PathBuf) -> Result<Checked, Failed> {
 }
 
 fn as_text(checked: &Checked) -> String {
-    let mut text = checked.manifest.clone().map(|manifest| format!("{}\n", manifest.trim_end())).unwrap_or_default();
+    let mut text = match &checked.manifest {
+        Ok(warnings) => warnings.0.iter().map(|warning| format!("{}\n", warning.render(true).trim_end())).collect(),
+        Err(error) => format!("{}\n", error.render(true).trim_end()),
+    };
     for finding in &checked.findings {
         let word = match finding.severity {
             Severity::Error => "\x1b[1;31merror\x1b[0m",
@@ -125,5 +133,8 @@ fn as_json(checked: &Checked) -> serde_json::Value {
             json!({"severity": severity, "file": finding.file, "line": finding.line, "message": finding.message})
         })
         .collect();
-    json!({"dir": checked.dir, "manifest": checked.manifest, "findings": findings})
+    let error = checked.manifest.as_ref().err().map(|error| error.render(false));
+    let warnings: Vec<_> =
+        checked.manifest.iter().flat_map(|warnings| &warnings.0).map(|one| one.render(false)).collect();
+    json!({"dir": checked.dir, "manifest": error, "manifest_warnings": warnings, "findings": findings})
 }

@@ -8,7 +8,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Failed, Outcome, exit, output, single};
 use crate::config::{self, LoadOptions, RunPlan, Warnings};
 use crate::domain::event::RunSummary;
-use crate::host::{CancelHandle, CancelLevel, Host, Run};
+use crate::host::{CancelHandle, CancelLevel, Host, Run, advice};
+use crate::redact::printable;
 use crate::report::{JsonReporter, LineReporter, ProgressReporter, Reporter};
 
 /// Run the cells of a run file that are not decided yet
@@ -113,6 +114,7 @@ pub(super) fn main(args: Args) -> Outcome {
     };
     let (plan, warnings) = config::load(options)?;
     show_warnings(&warnings);
+    show_advice(&plan);
     if args.dry_run {
         return dry_run(&plan, args.json);
     }
@@ -136,6 +138,13 @@ pub(super) fn eprint_line(line: &str) {
 pub(super) fn show_warnings(warnings: &Warnings) {
     for warning in &warnings.0 {
         eprint_line(warning.render(true).trim_end());
+    }
+}
+
+/// Says what the plan's author should know before it runs.
+pub(super) fn show_advice(plan: &RunPlan) {
+    for line in advice(plan) {
+        eprint_line(&format!("\x1b[1;33mwarning\x1b[0m: {}", printable(&line)));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::run::{Progress, execute, show_warnings};
+use super::run::{Progress, execute, show_advice, show_warnings};
 use super::{Outcome, exit, output};
 use crate::config::{self, SingleOptions};
 use crate::domain::CellId;
@@ -82,6 +82,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     };
     let (plan, warnings) = config::single(options)?;
     show_warnings(&warnings);
+    show_advice(&plan);
     let (run, database) = (plan.name.clone(), plan.results_db.clone());
     let cell: Option<CellId> = plan.cells.first().map(|cell| cell.id.clone());
     // Whoever types a cell wants to see it run, also a second time.

@@ -48,13 +48,22 @@ impl Catalog {
         Ok(Self { orchestrators, harnesses })
     }
 
+    /// Adds harnesses that the host brings; one with the name of a built-in changes nothing here.
+    pub(crate) fn add_host_harnesses(&mut self, names: &[String]) {
+        for name in names {
+            if self.find_harness(name).is_none() {
+                self.harnesses.push(Arc::new(HarnessManifest::of_host(name)));
+            }
+        }
+    }
+
     /// Returns all orchestrators; of two with one slug the first is the one that runs.
     #[must_use]
     pub fn orchestrators(&self) -> &[Arc<OrchestratorManifest>] {
         &self.orchestrators
     }
 
-    /// Returns the harnesses that come with the program.
+    /// Returns the harnesses that come with the program, and those that the host brings.
     #[must_use]
     pub fn harnesses(&self) -> &[Arc<HarnessManifest>] {
         &self.harnesses

@@ -219,6 +219,35 @@ impl HarnessManifest {
         Ok(all)
     }
 
+    /// Stands for a harness that the host itself brings: it has a name and nothing to start.
+    #[must_use]
+    pub fn of_host(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: "a harness of the host".to_owned(),
+            verified: None,
+            dir: None,
+            // Its code is not in reach; the name is all that a cell's key can tell of it.
+            hash: content_hash::of_files(vec![("harness of the host".to_owned(), name.as_bytes())]),
+            argv: Vec::new(),
+            resume_args: None,
+            cost_args: None,
+            env: BTreeMap::new(),
+            key_env: None,
+            probe: None,
+            prompt: PromptBy::Stdin,
+            files: BTreeMap::new(),
+            config: BTreeMap::new(),
+            output: OutputSpec::Text,
+        }
+    }
+
+    /// Tells whether it stands for a harness of the host.
+    #[must_use]
+    pub fn is_of_host(&self) -> bool {
+        self.argv.is_empty()
+    }
+
     fn decode(source: &Arc<Source>, dir: Option<PathBuf>, hash: String) -> Result<Self, ConfigError> {
         let node = toml_source::parse(source).map_err(ConfigError::new)?;
         let mut out = Diagnostics::default();

@@ -31,6 +31,8 @@ pub struct LoadOptions {
     pub params: Vec<String>,
     /// Folders of orchestrators, searched before the built-in ones.
     pub orchestrator_dirs: Vec<PathBuf>,
+    /// Names of harnesses that the host brings; the host fills them in where it loads the file.
+    pub host_harnesses: Vec<String>,
     /// Patterns of cell ids; a cell stays if one of them matches. None keeps all.
     pub only: Vec<String>,
 }
@@ -83,13 +85,14 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
     }
     let whole = Span::new(&request.source, 0..request.source.text().len());
     check::section(&root, &run::RUN, &whole, &mut out);
-    let catalog = match Catalog::load(&request.options.orchestrator_dirs) {
+    let mut catalog = match Catalog::load(&request.options.orchestrator_dirs) {
         Ok(catalog) => catalog,
         Err(error) => {
             out.extend(error.diagnostics().iter().cloned());
             return Err(out.finish().err().unwrap_or(error));
         }
     };
+    catalog.add_host_harnesses(&request.options.host_harnesses);
     let harnesses = run_file::harnesses(&root, &catalog, &mut out);
     let models = run_file::models(&root, &mut out);
     let named = run_file::orchestrators(&root, &catalog, &mut out);

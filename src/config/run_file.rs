@@ -69,6 +69,16 @@ fn adapter(node: &Node, named: &Entry, catalog: &Catalog, out: &mut Diagnostics)
         return out.keep(HarnessManifest::from_dir(&dir)).map(Arc::new);
     }
     let found = catalog.find_harness(adapter);
+    if let Some(own) = found.as_ref().filter(|own| own.is_of_host())
+        && named.value.text() != Some(own.name.as_str())
+    {
+        out.push(
+            Diagnostic::error(format!("harness `{}` is the host's, and goes by its own name", own.name))
+                .at(&named.value.span, "another name")
+                .hint(format!("write `name: {}` and leave `adapter` out", own.name)),
+        );
+        return None;
+    }
     if found.is_none() {
         out.push(catalog.no_harness(adapter).at(&value.span, "unknown harness"));
     }

@@ -45,11 +45,10 @@ pub fn single(options: SingleOptions) -> Result<(RunPlan, Warnings), ConfigError
         project: PathBuf::new(),
         no_mutation: options.no_mutation,
         options: LoadOptions {
-            path: PathBuf::new(),
             set: options.set,
             params: options.params,
             orchestrator_dirs: options.orchestrator_dirs,
-            only: Vec::new(),
+            ..LoadOptions::default()
         },
     };
     load::plan(&request)

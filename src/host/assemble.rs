@@ -110,6 +110,15 @@ fn harness(parts: &Parts, entry: &HarnessEntry) -> Result<Arc<dyn Harness>, Erro
     if let Some(own) = parts.harnesses.get(&entry.name) {
         return Ok(Arc::clone(own));
     }
+    if entry.manifest.is_of_host() {
+        let known: Vec<&str> = parts.harnesses.keys().map(String::as_str).collect();
+        let message = format!(
+            "this host has no harness `{}`; it has: {}; add one by `HostBuilder::harness`",
+            entry.name,
+            known.join(", ")
+        );
+        return Err(Error::new(ErrorKind::Configuration, message));
+    }
     let program = parts.program.as_deref().unwrap_or(Path::new("refrain"));
     let harness = DeclarativeHarness::new(entry, program)
         .map_err(|error| Error::new(ErrorKind::Configuration, error.to_string()))?;

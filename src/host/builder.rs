@@ -8,7 +8,7 @@ use super::error::Error;
 use super::run::Run;
 use crate::budget::PriceTable;
 use crate::clock::{Clock, SystemClock};
-use crate::config::RunPlan;
+use crate::config::{self, ConfigError, LoadOptions, RunPlan, Warnings};
 use crate::evaluator::Evaluator;
 use crate::harness::Harness;
 use crate::report::Reporter;
@@ -58,6 +58,16 @@ impl Host {
         }
     }
 
+    /// Loads a run file that may name this host's own harnesses.
+    ///
+    /// # Errors
+    ///
+    /// Like [`config::load`].
+    pub fn load(&self, mut options: LoadOptions) -> Result<(RunPlan, Warnings), ConfigError> {
+        options.host_harnesses.extend(self.parts.harnesses.keys().cloned());
+        config::load(options)
+    }
+
     /// Makes a run of a plan: opens the store, checks the runtime, resolves every name.
     ///
     /// # Errors
@@ -91,7 +101,8 @@ impl HostBuilder {
         self
     }
 
-    /// Uses `harness` wherever a plan declares a harness of its name.
+    /// Uses `harness` wherever a plan declares a harness of its name. A run file can name one that is no built-in and has
+    /// no folder where it is loaded by [`Host::load`].
     #[must_use]
     pub fn harness(mut self, harness: Arc<dyn Harness>) -> Self {
         self.harnesses.insert(harness.name().to_owned(), harness);

@@ -5,12 +5,14 @@
 //!
 //! Start with [`Host::builder`].
 
+mod advice;
 mod assemble;
 mod builder;
 mod error;
 mod reporting;
 mod run;
 
+pub use advice::advice;
 pub use builder::{Host, HostBuilder};
 pub use error::{Error, ErrorKind};
 pub use run::Run;
