@@ -73,7 +73,7 @@ impl ParamSpec {
                 for (at, item) in items.into_iter().enumerate() {
                     match convert(kind, item) {
                         Ok(ParamValue::Float(number)) if !number.is_finite() => {
-                            return fail(format!("takes finite numbers, not item {}", at + 1));
+                            return fail("takes a finite number".to_owned());
                         }
                         Ok(item) => list.push(item),
                         Err(item) => return fail(format!("(item {}) {}", at + 1, takes(kind, &item))),
@@ -188,6 +188,7 @@ pub(crate) fn declared(table: &Node, out: &mut Diagnostics) -> BTreeMap<String, 
 }
 
 fn long_form(name: &str, key_span: &Span, table: &Node, out: &mut Diagnostics) -> Option<ParamSpec> {
+    let before = out.count();
     let default = table.get("default").and_then(|node| value_of(node, name, out));
     let kind = match (table.get("type").and_then(Node::text), &default) {
         (Some(kind), _) => ParamKind::parse(kind)?,
@@ -204,13 +205,6 @@ fn long_form(name: &str, key_span: &Span, table: &Node, out: &mut Diagnostics) -
     let help = table.text_of("help");
     let items = items(table, kind, out);
     let mut spec = ParamSpec { kind, items, default: None, min: None, max: None, choices: Vec::new(), help };
-    if spec.help.is_none() && table.get("default").is_none() {
-        out.push(
-            Diagnostic::warning(format!("parameter `{name}` must be given, and nothing says what it is"))
-                .at(key_span, "neither `default` nor `help`")
-                .hint("add `help`: it is shown to whoever leaves the parameter out"),
-        );
-    }
     spec.min = bound(table, "min", kind, out);
     spec.max = bound(table, "max", kind, out);
     if let (Some(min), Some(max), Some(node)) = (spec.min, spec.max, table.get("max"))
@@ -235,6 +229,14 @@ fn long_form(name: &str, key_span: &Span, table: &Node, out: &mut Diagnostics) -
             Ok(default) => spec.default = Some(default),
             Err(error) => out.push(at(&error, &node.span, "this default")),
         }
+    }
+    // One word at a time: what is wrong comes first.
+    if spec.help.is_none() && table.get("default").is_none() && out.count() == before {
+        out.push(
+            Diagnostic::warning(format!("parameter `{name}` must be given, and nothing says what it is"))
+                .at(key_span, "neither `default` nor `help`")
+                .hint("add `help`: it is shown to whoever leaves the parameter out"),
+        );
     }
     Some(spec)
 }

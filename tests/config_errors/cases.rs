@@ -370,6 +370,11 @@ fn orchestrators() -> Vec<Case> {
         orchestrator("[params.a]\ntype = \"integer\"\nmin = 9\nmax = 5\n", "parameter `a`: `max` is less than `min`"),
         orchestrator("[params.a]\ntype = \"integer\"\nmin = \"x\"\n", "`min` takes a finite number"),
         orchestrator("[params.a]\ntype = \"string\"\nmin = 1\n", "`min` has no meaning for a string"),
+        orchestrator("[params.a]\ndefault = 1\nitems = \"integer\"\n", "`items` has no meaning for an integer"),
+        orchestrator(
+            "[params.a]\ntype = \"list\"\nitems = \"integer\"\ndefault = [1, \"x\"]\n",
+            "parameter `a` (item 2) takes an integer, not a string",
+        ),
         orchestrator("[params.a]\ntype = \"string\"\n", "orchestrator `mine` needs parameter `a`"),
         params("{round: 5}", "orchestrator `mine` rejected parameter `round`"),
         params("{rounds: many}", "parameter `rounds` takes an integer, not a string"),
