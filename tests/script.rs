@@ -391,7 +391,7 @@ async fn a_script_replays_from_a_journal_of_its_calls() {
     let replay = Arc::new(Replay(Mutex::new(journal.into_iter())));
     let second = run(&source, inputs, replay.clone(), ScriptLimits::default(), StopHandle::new()).await;
     assert_eq!(value(&first), value(&second));
-    assert_eq!(value(&first)[4], "workspace.read: `../x` is no path of the workspace: it leads out");
+    assert_eq!(value(&first)[4], "workspace.read: `../x` holds `..`; paths stay below the workspace");
     assert_eq!(replay.0.lock().unwrap().next(), None);
 }
 

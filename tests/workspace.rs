@@ -743,9 +743,13 @@ async fn scripts_write_below_their_scratch_only(remote: bool) {
     files.write("notes/round 1.md", b"\0text").await.unwrap();
     files.write("notes/round 1.md", b"again").await.unwrap();
     assert_eq!(fs::read(env.workspace().join(".refrain/notes/round 1.md")).unwrap(), b"again");
-    for wrong in ["../a.txt", "/etc/x", "", ".", "x/../../y", "a\0"] {
+    let long = ["n".repeat(256), "n/".repeat(2001)];
+    // Among them a folder, something below a file, and names that no file system has.
+    let wrong = ["../a.txt", "/etc/x", "", ".", "x/../../y", "a\0", "notes", "notes/round 1.md/x", &long[0], &long[1]];
+    for wrong in wrong {
         assert!(files.write(wrong, b"x").await.unwrap_err().is_misuse(), "{wrong}");
     }
+    files.write(&"n".repeat(255), b"x").await.unwrap();
     let outside = bench.path("outside");
     fs::write(&outside, "untouched").unwrap();
     fs::create_dir(bench.path("outside-dir")).unwrap();

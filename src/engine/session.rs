@@ -1,7 +1,7 @@
 //! Holds one session of an attempt: who runs it, what it may cost and take, what is kept of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,6 +67,8 @@ struct Setup {
 
 /// Holds a session. A failing agent is an answer; what is not the agent's doing ends the attempt.
 pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<Answer, HostError> {
+    // Before a number is taken: what is refused here is no session.
+    let workspace = attempt.path_of(call.workspace).await?;
     let setup = set_up(attempt, &call)?;
     if let Some(warning) = own_reviewer(attempt, &setup) {
         attempt.log("warn".to_owned(), &format!("session {}: {warning}", setup.index));
@@ -78,7 +80,7 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<An
         label: call.label.clone(),
         phase: call.phase.clone(),
     });
-    let request = request(attempt, &setup, &call).await?;
+    let request = request(attempt, &setup, &call, workspace);
     let spool = attempt.scratch.join(format!("session-{}", setup.index));
     let began = (attempt.context.services.clock.now(), attempt.elapsed());
     let result = match run(attempt, &setup, &request, &spool).await {
@@ -201,11 +203,11 @@ fn money_for(attempt: &Attempt, own: Option<Micros>) -> Result<Option<Micros>, H
     Ok([own, attempt.context.services.plan.limits.session_cost, budget.remaining].into_iter().flatten().min())
 }
 
-async fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall) -> Result<SessionRequest, HostError> {
+fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall, workspace: PathBuf) -> SessionRequest {
     let services = &attempt.context.services;
     let api_key = setup.model.api_key_env.as_ref().and_then(|variable| services.keys.get(variable).cloned());
     let home = attempt.env.home().to_owned();
-    Ok(SessionRequest {
+    SessionRequest {
         prompt: call.prompt.clone(),
         model: setup.model.clone(),
         task: services.plan.tasks[attempt.context.cell().task].id.clone(),
@@ -213,12 +215,12 @@ async fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall) -> Result
         label: call.label.clone(),
         index: setup.index,
         resume: setup.resume.clone(),
-        workspace: attempt.path_of(call.workspace).await?,
+        workspace,
         session_dir: home.join(format!(".refrain-session-{}", setup.index)),
         home,
         max_cost: setup.max_cost,
         api_key,
-    })
+    }
 }
 
 async fn run(

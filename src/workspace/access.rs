@@ -20,6 +20,9 @@ use crate::runtime::{Environment, ExecReport};
 pub const MAX_READ_BYTES: u64 = 16 * 1024 * 1024;
 /// The most bytes of names that a listing inside an environment may print.
 const MAX_NAMES_BYTES: usize = 16 * 1024 * 1024;
+/// The longest path, and the longest name in one.
+const MAX_PATH_BYTES: usize = 4000;
+const MAX_NAME_BYTES: usize = 255;
 const SCRATCH: &str = ".refrain";
 
 /// Finds the real place of `$2` below `$1` and leaves it in `$target`.
@@ -32,6 +35,7 @@ mkdir -p -- "$root/.refrain/$(dirname -- "$2")" || exit 44
 folder=$(readlink -f -- "$root/.refrain/$(dirname -- "$2")") || exit 44
 case "$folder" in "$root/.refrain"|"$root/.refrain"/*) ;; *) exit 44 ;; esac
 target="$folder/$(basename -- "$2")"
+[ ! -d "$target" ] || [ -L "$target" ] || exit 45
 rm -f -- "$target" && cat > "$target""#;
 const FIND: &str = r#"cd -- "$1" && find . -name .git -prune -o \( -type f -o -type l \) -print0"#;
 
@@ -148,7 +152,10 @@ impl<'a> WorkspaceFiles<'a> {
         }
         let args = [shell::word(&self.root)?, &parts.join("/")];
         let report = shell::run(self.env, WRITE, &args, Some(content), 1024).await?;
-        answer("write", &path, &report).map(|_| ())
+        match shell::code(&report) {
+            Some(45) => Err(a_folder(&path)),
+            _ => answer("write", &path, &report).map(|_| ()),
+        }
     }
 
     fn host(&self) -> Option<PathBuf> {
@@ -172,6 +179,10 @@ fn check(path: &str) -> Result<(), WorkspaceError> {
     if path.split('/').any(|part| part == "..") {
         return refuse("holds `..`; paths stay below the workspace");
     }
+    // No file system has such names; asking it would look like trouble with the workspace.
+    if path.len() > MAX_PATH_BYTES || path.split('/').any(|part| part.len() > MAX_NAME_BYTES) {
+        return refuse("is too long: a name has at most 255 bytes, a path 4000");
+    }
     Ok(())
 }
 
@@ -185,6 +196,10 @@ fn leads_out(path: &str) -> WorkspaceError {
 
 fn not_a_file(path: &str) -> WorkspaceError {
     WorkspaceError::Path { path: path.to_owned(), reason: "is not a regular file" }
+}
+
+fn a_folder(path: &str) -> WorkspaceError {
+    WorkspaceError::Path { path: path.to_owned(), reason: "is a folder" }
 }
 
 /// Turns the exit of a script into yes, no (absent) or an error.
@@ -288,6 +303,7 @@ fn write_host(root: &Path, path: &str, parts: &[String], content: &[u8]) -> Resu
     let name = name_of(last)?;
     match unlinkat(&folder, &name, AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+        Err(rustix::io::Errno::ISDIR) => return Err(a_folder(path)),
         Err(errno) => return Err(fail(errno.into())),
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

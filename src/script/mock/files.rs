@@ -49,11 +49,16 @@ impl MockFiles {
     /// [`HostError::Misuse`] for a path that leads out.
     pub fn exists(&self, path: &str) -> Result<bool, HostError> {
         let path = clean(path)?;
-        Ok(path.is_empty() || self.now.contains_key(&path) || self.now.keys().any(|name| below(name, &path).is_some()))
+        Ok(self.now.contains_key(&path) || self.is_folder(&path))
     }
 
     pub(in crate::script) fn read(&self, path: &str) -> Result<Answer, HostError> {
-        Ok(self.now.get(&clean(path)?).map_or(Answer::Missing, |content| Answer::Bytes(content.clone())))
+        let name = clean(path)?;
+        match self.now.get(&name) {
+            Some(content) => Ok(Answer::Bytes(content.clone())),
+            None if self.is_folder(&name) => refuse(path, "is not a regular file"),
+            None => Ok(Answer::Missing),
+        }
     }
 
     pub(super) fn list(&self, path: &str) -> Result<Answer, HostError> {
@@ -71,21 +76,38 @@ impl MockFiles {
     }
 
     pub(in crate::script) fn glob(&self, pattern: &str) -> Result<Vec<String>, HostError> {
-        let glob = GlobBuilder::new(pattern)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| HostError::Misuse { message: format!("workspace.glob: {error}") })?
-            .compile_matcher();
-        Ok(self.now.keys().filter(|name| glob.is_match(name) && !is_scratch(name)).cloned().collect())
+        let Ok(glob) = GlobBuilder::new(pattern).literal_separator(true).build() else {
+            return refuse(pattern, "is not a pattern such as `src/**/*.rs`");
+        };
+        let glob = glob.compile_matcher();
+        Ok(self.now.keys().filter(|name| glob.is_match(name)).cloned().collect())
     }
 
     pub(super) fn write_scratch(&mut self, path: &str, content: Vec<u8>) -> Result<(), HostError> {
-        let path = clean(path)?;
-        if path.is_empty() {
-            return Err(HostError::Misuse { message: "workspace.write: the path names no file".to_owned() });
+        let name = clean(path)?;
+        if name.is_empty() {
+            return refuse(path, "names no file");
         }
-        self.now.insert(format!(".refrain/{path}"), content);
+        let name = format!(".refrain/{name}");
+        if self.is_folder(&name) {
+            return refuse(path, "is a folder");
+        }
+        if name.match_indices('/').any(|(at, _)| self.now.contains_key(&name[..at])) {
+            return refuse(path, "goes through something that is no folder");
+        }
+        self.now.insert(name, content);
         Ok(())
+    }
+
+    /// Takes the files of a winner; baseline and scratch files stay its own.
+    pub(super) fn merge(&mut self, winner: &Self) {
+        self.now.retain(|name, _| is_scratch(name));
+        let content = winner.now.iter().filter(|(name, _)| !is_scratch(name));
+        self.now.extend(content.map(|(name, content)| (name.clone(), content.clone())));
+    }
+
+    fn is_folder(&self, path: &str) -> bool {
+        path.is_empty() || self.now.keys().any(|name| below(name, path).is_some())
     }
 
     /// Shows what changed since the start, scratch files left out: whole files, which is enough for a prompt in a test.
@@ -121,17 +143,23 @@ fn below<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
     if folder.is_empty() { Some(path) } else { path.strip_prefix(folder)?.strip_prefix('/') }
 }
 
-/// Takes `.` out of a path and refuses what leads out, as a real workspace does.
+/// Takes `.` out of a path and refuses what a real workspace refuses, in the same words.
 fn clean(path: &str) -> Result<String, HostError> {
-    let refuse = |reason| HostError::Misuse { message: format!("`{path}` is no path of the workspace: {reason}") };
     if path.starts_with('/') {
-        return Err(refuse("it is absolute"));
+        return refuse(path, "is absolute; paths are relative to the workspace");
     }
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     if parts.contains(&"..") {
-        return Err(refuse("it leads out"));
+        return refuse(path, "holds `..`; paths stay below the workspace");
+    }
+    if path.len() > 4000 || parts.iter().any(|part| part.len() > 255) {
+        return refuse(path, "is too long: a name has at most 255 bytes, a path 4000");
     }
     Ok(parts.join("/"))
+}
+
+fn refuse<T>(path: &str, reason: &str) -> Result<T, HostError> {
+    Err(HostError::Misuse { message: format!("`{path}` {reason}") })
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use async_trait::async_trait;
 
 pub use clock::VirtualClock;
 pub use files::MockFiles;
+use session::Cast;
 pub use session::MockSession;
 
 use super::bind::Files;
@@ -86,6 +87,9 @@ struct State {
     max_calls: Option<u64>,
     calls: u64,
     deadline: Option<Duration>,
+    /// Models by name with their roles, and harnesses: those of the script's inputs.
+    models: BTreeMap<String, String>,
+    harnesses: Vec<String>,
     report: MockReport,
     /// A defect of the test itself, such as a session function that raised.
     defect: Option<String>,
@@ -113,6 +117,8 @@ impl MockWorld {
             max_calls: setup.max_calls,
             calls: 0,
             deadline: setup.deadline,
+            models: BTreeMap::new(),
+            harnesses: Vec::new(),
             report: MockReport::default(),
             defect: None,
         };
@@ -155,6 +161,11 @@ impl MockWorld {
         limits: ScriptLimits,
     ) -> ScriptOutcome {
         let stop = StopHandle::new();
+        {
+            let mut state = self.lock();
+            state.models.clone_from(&inputs.models);
+            state.harnesses.clone_from(&inputs.harnesses);
+        }
         if let Some(deadline) = self.lock().deadline {
             let stop = stop.clone();
             self.clock.at(deadline, move || stop.stop("deadline"));
@@ -198,10 +209,10 @@ impl MockWorld {
     }
 
     async fn session(&self, call: SessionCall) -> Result<Answer, HostError> {
-        let (played, index) = self.lock().play_session(&call)?;
+        let (played, cast, index) = self.lock().play_session(&call)?;
         let began = self.clock.now();
         let left = self.lock().deadline.map(|deadline| deadline.saturating_sub(began));
-        let record = played.record(&call, index, began)?;
+        let record = played.record(&call, cast, index, began)?;
         // A session that would outlive the deadline is cut off there, and so is the script.
         self.clock.sleep(left.map_or(record.duration, |left| left.min(record.duration))).await;
         let mut state = self.lock();
@@ -233,17 +244,13 @@ impl State {
         }
     }
 
-    fn play_session(&mut self, call: &SessionCall) -> Result<(MockSession, u32), HostError> {
-        if self.budget.is_some_and(|budget| self.report.spent >= budget) {
-            let budget = self.budget.unwrap_or_default();
-            let message = format!("budget cap reached ({} of {budget} spent)", self.report.spent);
-            return Err(HostError::Refused { limit: "budget".to_owned(), message });
-        }
-        let index = self.next_session;
+    fn play_session(&mut self, call: &SessionCall) -> Result<(MockSession, Cast, u32), HostError> {
         self.files(call.workspace)?;
+        let cast = self.cast(call)?;
+        let index = self.next_session;
         let Some(mut script) = self.sessions.take() else {
             self.next_session += 1;
-            return Ok((MockSession::default(), index));
+            return Ok((MockSession::default(), cast, index));
         };
         let files = self.files(call.workspace)?;
         let played = script(call, index, files);
@@ -253,10 +260,54 @@ impl State {
                 if !played.is_refusal() {
                     self.next_session += 1;
                 }
-                Ok((played, index))
+                Ok((played, cast, index))
             }
             Err(message) => self.failed(message),
         }
+    }
+
+    /// Finds who plays a session and what it may cost, and refuses what the engine refuses.
+    fn cast(&self, call: &SessionCall) -> Result<Cast, HostError> {
+        let (model, harness) = (self.model(call)?, self.harness(call));
+        let remaining = self.remaining();
+        if remaining.is_some_and(|left| left <= Micros::ZERO) {
+            let message = format!("the cell's budget is used up ({} spent)", self.report.spent);
+            return Err(HostError::Refused { limit: "budget".to_owned(), message });
+        }
+        if let Some(earlier) = call.continue_from
+            && !self.report.sessions.iter().any(|(_, record)| record.index == earlier)
+        {
+            let message = format!("session {earlier} has not finished, so it cannot be continued");
+            return Err(HostError::Misuse { message });
+        }
+        Ok(Cast { model, harness, max_cost: [call.max_cost, remaining].into_iter().flatten().min() })
+    }
+
+    /// Of several models with a role, the first by name; a test that names none has one of every role.
+    fn model(&self, call: &SessionCall) -> Result<String, HostError> {
+        if let Some(model) = &call.model {
+            return Ok(model.clone());
+        }
+        let role = call.role.as_deref().unwrap_or("implementation");
+        let declared = self.models.iter().find(|(_, known)| *known == role).map(|(name, _)| name.clone());
+        match declared {
+            Some(model) => Ok(model),
+            None if self.models.is_empty() => Ok(format!("mock-{role}")),
+            None => Err(HostError::Misuse {
+                message: format!(
+                    "the run declares no model with `role: {role}`; declare one, or leave the option `role` out"
+                ),
+            }),
+        }
+    }
+
+    fn harness(&self, call: &SessionCall) -> String {
+        let harness = call.harness.as_ref().or(self.harnesses.first());
+        harness.cloned().unwrap_or_else(|| "mock".to_owned())
+    }
+
+    fn remaining(&self) -> Option<Micros> {
+        self.budget.map(|budget| (budget - self.report.spent).max(Micros::ZERO))
     }
 
     fn finish_session(&mut self, call: &SessionCall, played: &MockSession, record: SessionRecord) {
@@ -319,7 +370,7 @@ impl State {
             }
             HostCall::Merge { from, into } => {
                 let winner = self.files(from)?.clone();
-                *self.files(into)? = winner;
+                self.files(into)?.merge(&winner);
                 Answer::Unit
             }
             HostCall::Discard { workspace } => {
@@ -327,10 +378,7 @@ impl State {
                 self.workspaces.remove(&workspace);
                 Answer::Unit
             }
-            HostCall::Budget => {
-                let spent = self.report.spent;
-                Answer::Budget(BudgetAnswer { remaining: self.budget.map(|budget| budget - spent), spent })
-            }
+            HostCall::Budget => Answer::Budget(BudgetAnswer { remaining: self.remaining(), spent: self.report.spent }),
             HostCall::Log { level, text } => {
                 self.report.logs.push((level, text));
                 Answer::Unit

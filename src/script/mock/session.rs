@@ -39,6 +39,14 @@ pub struct MockSession {
     pub stopped: Option<String>,
 }
 
+/// Who plays a session, and what it may cost.
+#[derive(Debug)]
+pub(super) struct Cast {
+    pub(super) model: String,
+    pub(super) harness: String,
+    pub(super) max_cost: Option<Micros>,
+}
+
 impl Default for MockSession {
     fn default() -> Self {
         Self {
@@ -84,8 +92,14 @@ impl MockSession {
         self.refused.is_some()
     }
 
-    /// Makes the record, with the call's own limits applied.
-    pub(super) fn record(&self, call: &SessionCall, index: u32, began: Duration) -> Result<SessionRecord, HostError> {
+    /// Makes the record, with the limits of call and cast applied.
+    pub(super) fn record(
+        &self,
+        call: &SessionCall,
+        cast: Cast,
+        index: u32,
+        began: Duration,
+    ) -> Result<SessionRecord, HostError> {
         if let Some(limit) = &self.refused {
             let message = self.reason.clone().unwrap_or_else(|| format!("the limit `{limit}` is reached"));
             return Err(HostError::Refused { limit: limit.clone(), message });
@@ -93,7 +107,10 @@ impl MockSession {
         if let Some(message) = &self.stopped {
             return Err(HostError::Stop { message: message.clone() });
         }
-        let (end, duration) = self.end(call);
+        let cut_off = self.cut_off(call, cast.max_cost);
+        // What is ended from outside has no exit code of its own.
+        let exit_code = self.exit_code.filter(|_| cut_off.is_none());
+        let (end, duration) = cut_off.unwrap_or_else(|| (self.end(), self.duration));
         let started_at =
             SignedDuration::try_from(began).ok().and_then(|began| Timestamp::UNIX_EPOCH.checked_add(began).ok());
         Ok(SessionRecord {
@@ -104,13 +121,10 @@ impl MockSession {
                 Some(_) => None,
                 None => ModelRole::parse(call.role.as_deref().unwrap_or("implementation")),
             },
-            harness: call.harness.clone().unwrap_or_else(|| "mock".to_owned()),
-            model: call
-                .model
-                .clone()
-                .unwrap_or_else(|| format!("mock-{}", call.role.as_deref().unwrap_or("implementation"))),
+            harness: cast.harness,
+            model: cast.model,
             end,
-            exit_code: self.exit_code,
+            exit_code,
             signal: None,
             text: self.text.clone(),
             usage: self.usage,
@@ -126,20 +140,21 @@ impl MockSession {
         })
     }
 
-    fn end(&self, call: &SessionCall) -> (SessionEnd, Duration) {
+    /// Tells how a session ends that takes too long or costs too much, and when.
+    fn cut_off(&self, call: &SessionCall, max_cost: Option<Micros>) -> Option<(SessionEnd, Duration)> {
         if let Some(limit) = call.timeout
             && self.duration > limit
         {
-            return (SessionEnd::TimedOut { timer: Timer::Session, limit, elapsed: limit }, limit);
+            return Some((SessionEnd::TimedOut { timer: Timer::Session, limit, elapsed: limit }, limit));
         }
-        if let (Some(max), Some(cost)) = (call.max_cost, self.cost)
-            && cost > max
-        {
-            let message = format!("max_cost of {max} reached");
-            return (SessionEnd::Limit { limit: LimitKind::Cost, message }, self.duration);
-        }
+        let (limit, spent) = max_cost.zip(self.cost)?;
+        let message = format!("cost limit of {limit} reached: {spent} spent");
+        (spent > limit).then_some((SessionEnd::Limit { limit: LimitKind::Cost, message }, self.duration))
+    }
+
+    fn end(&self) -> SessionEnd {
         let message = self.reason.clone().unwrap_or_else(|| self.status.as_str().to_owned());
-        let end = match self.status {
+        match self.status {
             SessionStatus::Completed => SessionEnd::Completed,
             SessionStatus::Failed => SessionEnd::AgentFailed { message },
             SessionStatus::TimedOut => {
@@ -147,7 +162,6 @@ impl MockSession {
             }
             SessionStatus::Limit => SessionEnd::Limit { limit: LimitKind::Turns, message },
             SessionStatus::NotStarted => SessionEnd::NotStarted { message },
-        };
-        (end, self.duration)
+        }
     }
 }
