@@ -248,7 +248,7 @@ impl HarnessManifest {
         self.argv.is_empty()
     }
 
-    fn decode(source: &Arc<Source>, dir: Option<PathBuf>, hash: String) -> Result<Self, ConfigError> {
+    pub(super) fn decode(source: &Arc<Source>, dir: Option<PathBuf>, hash: String) -> Result<Self, ConfigError> {
         let node = toml_source::parse(source).map_err(ConfigError::new)?;
         let mut out = Diagnostics::default();
         check::section(&node, &manifest::HARNESS, &Span::new(source, 0..source.text().len()), &mut out);

@@ -13,6 +13,9 @@ mod content_hash;
 mod diagnostic;
 mod document;
 mod fields;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod harness_manifest;
 mod harness_settings;
 mod inside;

@@ -179,7 +179,7 @@ impl OrchestratorManifest {
         Path::new(&self.runner).extension().is_some_and(|extension| extension == "lua" || extension == "luau")
     }
 
-    fn decode(source: &Arc<Source>, origin: Origin, hash: String) -> Result<(Self, Warnings), ConfigError> {
+    pub(super) fn decode(source: &Arc<Source>, origin: Origin, hash: String) -> Result<(Self, Warnings), ConfigError> {
         let node = toml_source::parse(source).map_err(ConfigError::new)?;
         let mut out = Diagnostics::default();
         let whole = super::source::Span::new(source, 0..source.text().len());

@@ -16,6 +16,9 @@ mod control;
 mod convert;
 mod error;
 mod frames;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod library;
 mod limits;
