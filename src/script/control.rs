@@ -167,8 +167,8 @@ impl Control {
                 return Ok(VmState::Continue);
             }
         }
-        // The wrapper of async functions must be able to give its future up; so must the VM when it is torn down.
-        if self.dropping.load(Ordering::Acquire) || frames::in_async_wrapper(lua) {
+        // The VM must be able to tear itself down.
+        if self.dropping.load(Ordering::Acquire) {
             return Ok(VmState::Continue);
         }
         let ignored = self.ignored.fetch_add(1, Ordering::Relaxed);

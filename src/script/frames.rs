@@ -65,8 +65,3 @@ pub(crate) fn calling_file(lua: &Lua) -> Option<String> {
     }
     None
 }
-
-/// Tells whether the function that runs now is the wrapper of async host functions.
-pub(crate) fn in_async_wrapper(lua: &Lua) -> bool {
-    lua.inspect_stack(0, |debug| debug.source().source.as_deref() == Some("=__mlua_async_poll")).unwrap_or(false)
-}

@@ -11,6 +11,7 @@ use super::error::{Frame, ScriptError};
 use super::frames;
 use super::limits::ScriptLimits;
 use super::port::{Answer, HostCall, HostError, ScriptInputs, ScriptPort};
+use super::waiting::Waiters;
 
 /// What a host function raises in the script.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub(crate) fn misuse<T>(message: impl Into<String>) -> Result<T, Raised> {
 }
 
 /// Metatables and marks by which the host knows its own tables again; kept beside the VM.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Marks {
     /// Metatable of raised errors.
     pub(crate) error: Table,
@@ -57,9 +58,9 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    pub(crate) fn of(lua: &Lua) -> mlua::Result<Self> {
-        lua.app_data_ref::<Self>()
-            .map(|marks| marks.clone())
+    pub(crate) fn of(lua: &Lua) -> mlua::Result<Arc<Self>> {
+        lua.app_data_ref::<Arc<Self>>()
+            .map(|marks| Arc::clone(&marks))
             .ok_or_else(|| mlua::Error::runtime("the VM is not set up"))
     }
 
@@ -94,6 +95,8 @@ pub(crate) struct Gate {
     pub(crate) control: Arc<Control>,
     /// How deep the polls of branches are nested right now.
     pub(crate) depth: AtomicU32,
+    /// Host functions that may wait, and their calls.
+    pub(crate) waiters: Waiters,
     port: PortBox,
     sessions: AtomicU32,
     logged: AtomicUsize,
@@ -121,6 +124,7 @@ impl Gate {
             limits,
             control,
             depth: AtomicU32::new(0),
+            waiters: Waiters::default(),
             port: PortBox(port),
             sessions: AtomicU32::new(0),
             logged: AtomicUsize::new(0),
@@ -247,7 +251,7 @@ pub(crate) fn settle<R: IntoLuaMulti>(lua: &Lua, result: Result<R, Raised>) -> m
     if let Some(frame) = frames::script_frames(lua, 0, 1).first() {
         table.raw_set("where", format!("{}:{}", frame.file, frame.line))?;
     }
-    table.set_metatable(Some(Marks::of(lua)?.error))?;
+    table.set_metatable(Some(Marks::of(lua)?.error.clone()))?;
     table.set_readonly(true);
     (false, table).into_lua_multi(lua)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::vm::compiler;
+use super::vm::{compiler, own_compiler};
 
 macro_rules! modules {
     ($($name:literal),* $(,)?) => {
@@ -34,10 +34,10 @@ static BYTECODE: LazyLock<BTreeMap<&'static str, Vec<u8>>> = LazyLock::new(|| {
 });
 
 static PRELUDE: LazyLock<Vec<u8>> =
-    LazyLock::new(|| compiler(false).compile(include_str!("prelude.lua")).unwrap_or_default());
+    LazyLock::new(|| own_compiler().compile(include_str!("prelude.lua")).unwrap_or_default());
 
 static GLOBALS: LazyLock<Vec<u8>> =
-    LazyLock::new(|| compiler(false).compile(include_str!("globals.lua")).unwrap_or_default());
+    LazyLock::new(|| own_compiler().compile(include_str!("globals.lua")).unwrap_or_default());
 
 /// Returns the names of the standard modules, without `@std/`.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {

@@ -12,6 +12,7 @@
 pub mod api;
 mod bind;
 pub mod check;
+mod compiled;
 mod control;
 mod convert;
 mod error;
@@ -32,6 +33,7 @@ mod stop;
 pub mod testing;
 mod thread;
 mod vm;
+mod waiting;
 
 pub use error::{Frame, ScriptError, ScriptErrorKind};
 pub use limits::ScriptLimits;

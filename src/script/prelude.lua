@@ -1,6 +1,6 @@
 -- The part of the host that is written in Lua. It runs once per VM, before the sandbox closes, and hands back what the
 -- host needs. `native` holds functions that answer `true, results…` or `false, error`.
-local native, shape_fields = ...
+local native, shape_names = ...
 
 local error, type, tostring, select, xpcall, setmetatable = error, type, tostring, select, xpcall, setmetatable
 local string, table, math = string, table, math
@@ -15,6 +15,23 @@ end
 local function guard(raw)
     return function(...)
         return finish(raw(...))
+    end
+end
+
+-- Functions that may wait: a call that is not answered at once yields, and is resumed when the answer is there.
+local start, collect, yield = native.start, native.collect, coroutine.yield
+
+local function answered(ok, ...)
+    if ok == nil then
+        yield()
+        return finish(collect())
+    end
+    return finish(ok, ...)
+end
+
+local function waiting(number)
+    return function(...)
+        return answered(start(number, ...))
     end
 end
 
@@ -84,9 +101,11 @@ local function stable_tostring(...)
 end
 
 -- Frozen tables that raise on a field that they cannot have.
+local freeze, freeze_plain = native.freeze, table.freeze
+
 local function lock(metatable)
     metatable.__metatable = "locked"
-    return native.freeze(metatable)
+    return freeze_plain(metatable)
 end
 
 local function strict(target, name)
@@ -95,7 +114,8 @@ local function strict(target, name)
             finish(native.unknown(name, key, target))
         end,
     }))
-    return native.freeze(target)
+    -- Luau's own refuses tables with a locked metatable.
+    return freeze(target)
 end
 
 local function seal(environment)
@@ -106,25 +126,19 @@ local function seal(environment)
     }))
 end
 
+-- Which fields a shape has is known on the other side; a field that is there never asks.
 local shapes = {}
 local methods = {}
-for name, fields in shape_fields do
-    local known = {}
-    for _, field in fields do
-        known[field] = true
-    end
+for _, name in shape_names do
     local own = {}
     methods[name] = own
     shapes[name] = lock({
         __index = function(_, key)
             local method = own[key]
-            if method ~= nil then
-                return method
+            if method == nil then
+                finish(native.field(name, key))
             end
-            if not known[key] then
-                finish(native.unknown(name, key, known))
-            end
-            return nil
+            return method
         end,
     })
 end
@@ -168,15 +182,14 @@ local failure = lock({
         return if place then place .. ": " .. err.message else err.message
     end,
     __index = function(_, key)
-        if key ~= "limit" and key ~= "where" then
-            finish(native.unknown("HostError", key, { kind = true, message = true, limit = true, where = true }))
-        end
+        finish(native.field("HostError", key))
         return nil
     end,
 })
 
 return {
     guard = guard,
+    waiting = waiting,
     strict = strict,
     seal = seal,
     shapes = shapes,

@@ -18,6 +18,7 @@ use super::port::{ScriptInputs, ScriptPort};
 use super::source::ScriptSource;
 use super::stop::StopHandle;
 use super::vm::{self, Environments};
+use super::waiting::{Release, conduct};
 
 /// How a script ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +80,7 @@ pub(crate) async fn run_with(
 ) -> ScriptOutcome {
     let control = Arc::new(Control::new(stop.clone(), &limits));
     let gate = Arc::new(Gate::new(inputs, limits, Arc::clone(&control), port));
+    let _release = Release(Arc::clone(&gate));
     control.begin_poll();
     let built = vm::build(&gate, &files);
     control.end_poll();
@@ -159,17 +161,18 @@ fn protected(
     main: &Function,
     caught: &Arc<Mutex<Option<ScriptError>>>,
 ) -> mlua::Result<impl Future<Output = mlua::Result<(bool, Value)>> + Send + use<>> {
-    let (gate, caught) = (Arc::clone(gate), Arc::clone(caught));
+    let (own, caught) = (Arc::clone(gate), Arc::clone(caught));
     let handler = lua.create_function(move |lua, value: Value| {
-        if !gate.control.ending() {
-            let frames = gate.frames_of(lua, &value);
-            let error = failure(&gate, &value, frames);
+        if !own.control.ending() {
+            let frames = own.frames_of(lua, &value);
+            let error = failure(&own, &value, frames);
             *caught.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
         // The value itself may be large; what matters of it has been kept.
         Ok(())
     })?;
-    Ok(Marks::of(lua)?.xpcall.call_async::<(bool, Value)>((main, handler)))
+    let protected = Marks::of(lua)?.xpcall.clone();
+    Ok(conduct(lua.clone(), Arc::clone(gate), protected, (main.clone(), handler)))
 }
 
 /// Tells what a raised value means.

@@ -7,6 +7,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::compiled::Compiled;
+
 /// Most bytes that are ever read of one script file; the limit in force may be lower.
 const MAX_FILE: u64 = 4 << 20;
 
@@ -83,6 +85,7 @@ pub trait ScriptFiles: Send + Sync + fmt::Debug {
 pub struct ScriptSource {
     runner: String,
     files: Arc<dyn ScriptFiles>,
+    compiled: Arc<Compiled>,
 }
 
 impl ScriptSource {
@@ -119,7 +122,7 @@ impl ScriptSource {
     /// Takes files from anywhere.
     #[must_use]
     pub fn new(runner: &str, files: Arc<dyn ScriptFiles>) -> Self {
-        Self { runner: runner.to_owned(), files }
+        Self { runner: runner.to_owned(), files, compiled: Arc::default() }
     }
 
     /// Returns the runner's path.
@@ -137,10 +140,15 @@ impl ScriptSource {
         self.files.read(path)
     }
 
+    /// Returns the bytecode of one of the script's files, given its text; `None` where it does not compile.
+    pub(super) fn bytecode(&self, path: &str, text: &[u8]) -> Option<Arc<[u8]>> {
+        self.compiled.of(path, text)
+    }
+
     /// Returns the same files with another one to start with.
     #[must_use]
     pub fn with_runner(&self, runner: &str) -> Self {
-        Self { runner: runner.to_owned(), files: Arc::clone(&self.files) }
+        Self { runner: runner.to_owned(), files: Arc::clone(&self.files), compiled: Arc::clone(&self.compiled) }
     }
 }
 

@@ -9,8 +9,8 @@ use mlua::chunk::{ChunkMode, Compiler};
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
-use super::api::{SHAPES, Shape, TEST_SHAPES};
-use super::bind::{Binder, Files, natives};
+use super::api::{SHAPES, TEST_SHAPES};
+use super::bind::{Binder, Files, Guards, natives};
 use super::convert::from_json;
 use super::frames;
 use super::gate::{Gate, Marks};
@@ -46,6 +46,9 @@ pub(crate) const LIBRARIES: &[&str] = &["bit32", "buffer", "string", "table", "u
 /// What the host puts in place of Luau's own.
 pub(crate) const GLOBALS: &[&str] = &["math", "os", "require", "tostring"];
 
+/// How many fields the environments have room for from the start.
+const MEMBERS: usize = 40;
+
 /// What chunks are loaded into.
 #[derive(Debug, Clone)]
 pub(crate) struct Environments {
@@ -61,9 +64,14 @@ impl Environments {
     }
 }
 
-/// Returns the compiler that every chunk goes through.
+/// Returns the compiler that every chunk of a script or of the library goes through.
 pub(crate) fn compiler(coverage: bool) -> Compiler {
     Compiler::new().set_optimization_level(1).set_debug_level(1).set_coverage_level(u8::from(coverage))
+}
+
+/// Returns the compiler for the host's own chunks, whose lines are never shown.
+pub(crate) fn own_compiler() -> Compiler {
+    Compiler::new().set_optimization_level(1).set_debug_level(0)
 }
 
 /// Compiles text. Never anything but text: bytecode of unknown origin can take the process down.
@@ -82,7 +90,7 @@ pub(crate) fn compile(
         .into_function()
 }
 
-/// Loads bytecode that [`library`] made.
+/// Loads bytecode that the host made, of the library or of a script's own text.
 pub(crate) fn load_own(lua: &Lua, name: &str, bytecode: &[u8], environment: Table) -> mlua::Result<Function> {
     lua.load(bytecode).set_name(name).set_mode(ChunkMode::Binary).set_environment(environment).into_function()
 }
@@ -92,7 +100,10 @@ pub(crate) fn build(gate: &Arc<Gate>, files: &Files) -> mlua::Result<Lua> {
     let libraries =
         StdLib::COROUTINE | StdLib::TABLE | StdLib::STRING | StdLib::UTF8 | StdLib::BIT | StdLib::MATH | StdLib::BUFFER;
     let lua = Lua::new_with(libraries, LuaOptions::new())?;
+    // Nothing of the set-up is garbage for long; one collection after it does for all of it.
+    lua.gc_stop();
     let globals = lua.globals();
+    let copy: Function = globals.raw_get::<Table>("table")?.raw_get("clone")?;
     seed(&globals, gate.inputs.seed)?;
 
     let natives = natives(&lua, gate, files.clone())?;
@@ -101,27 +112,28 @@ pub(crate) fn build(gate: &Arc<Gate>, files: &Files) -> mlua::Result<Lua> {
         .load(library::prelude())
         .set_name(frames::HOST)
         .set_mode(ChunkMode::Binary)
-        .call((natives, shape_fields(&lua, files.tests.is_some())?))?;
+        .call((natives, shape_names(&lua, files.tests.is_some())?))?;
     let strict: Function = kit.raw_get("strict")?;
     let shapes: Table = kit.raw_get("shapes")?;
-    lua.set_app_data(Marks {
+    lua.set_app_data(Arc::new(Marks {
         error: kit.raw_get("failure")?,
         null: null(&lua)?,
         xpcall: globals.raw_get("xpcall")?,
         note,
         shapes,
-    });
+    }));
     for name in LIBRARIES {
         strict.call::<()>((globals.raw_get::<Table>(*name)?, *name))?;
     }
 
-    let host = Binder::new(&lua, gate, kit.raw_get("guard")?)?.finish(files.tests.as_ref())?;
-    host.raw_set("test_note", Marks::of(&lua)?.note)?;
+    let guards = Guards { guard: kit.raw_get("guard")?, waiting: kit.raw_get("waiting")? };
+    let host = Binder::new(&lua, gate, guards)?.finish(files.tests.as_ref())?;
+    host.raw_set("test_note", &Marks::of(&lua)?.note)?;
     host.raw_set("methods", kit.raw_get::<Table>("methods")?)?;
     let base = base(&lua, &globals, &kit, &host, &strict)?;
-    let script = copy(&lua, &base)?;
+    let script: Table = copy.call(&base)?;
     inputs(&lua, &gate.inputs, &strict, &script)?;
-    let std = copy(&lua, &script)?;
+    let std: Table = copy.call(&script)?;
     std.raw_set("host", &host)?;
     let seal: Function = kit.raw_get("seal")?;
     seal.call::<()>(&script)?;
@@ -134,6 +146,7 @@ pub(crate) fn build(gate: &Arc<Gate>, files: &Files) -> mlua::Result<Lua> {
     // Luau collects in small steps, and without an emergency collection when memory ends. With its own settings, garbage
     // of large strings (prompts, diffs) would outrun it. In kilobytes and percent of it.
     lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().goal(150).step_multiplier(400).step_size(256)));
+    lua.gc_restart();
     let control = Arc::clone(&gate.control);
     lua.set_interrupt(move |lua| control.interrupt(lua));
     let used = lua.used_memory();
@@ -153,12 +166,9 @@ fn seed(globals: &Table, seed: u64) -> mlua::Result<()> {
     globals.raw_get::<Table>("math")?.raw_get::<Function>("randomseed")?.call(folded)
 }
 
-fn shape_fields(lua: &Lua, tests: bool) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    for Shape { name, fields, .. } in SHAPES.iter().chain(if tests { TEST_SHAPES } else { &[] }) {
-        table.raw_set(*name, lua.create_sequence_from(fields.iter().map(|(field, _, _)| *field))?)?;
-    }
-    Ok(table)
+fn shape_names(lua: &Lua, tests: bool) -> mlua::Result<Table> {
+    let all = SHAPES.iter().chain(if tests { TEST_SHAPES } else { &[] });
+    lua.create_sequence_from(all.map(|shape| shape.name))
 }
 
 fn null(lua: &Lua) -> mlua::Result<Table> {
@@ -167,18 +177,9 @@ fn null(lua: &Lua) -> mlua::Result<Table> {
     Ok(null)
 }
 
-fn copy(lua: &Lua, table: &Table) -> mlua::Result<Table> {
-    let copy = lua.create_table()?;
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        copy.raw_set(key, value)?;
-    }
-    Ok(copy)
-}
-
 /// Makes what scripts and standard modules have in common.
 fn base(lua: &Lua, globals: &Table, kit: &Table, host: &Table, strict: &Function) -> mlua::Result<Table> {
-    let base = lua.create_table()?;
+    let base = lua.create_table_with_capacity(0, MEMBERS)?;
     for name in KEPT.iter().chain(LIBRARIES) {
         base.raw_set(*name, globals.raw_get::<Value>(*name)?)?;
     }

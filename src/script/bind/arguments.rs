@@ -1,6 +1,6 @@
 //! Checks of arguments against the table of functions, and help for misspelt names.
 
-use mlua::{Lua, MultiValue, Table, Value};
+use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
 use super::Binder;
 use crate::script::api::{self, Kind, Param};
@@ -152,13 +152,29 @@ fn keys(table: &Table) -> Vec<String> {
 pub(super) fn unknown(_: &Lua, _: &Gate, (table, key, known): (String, Value, Table)) -> Result<(), Raised> {
     let shown = match &key {
         Value::String(name) => name.to_string_lossy(),
-        other => return misuse(format!("`{table}` has no field for a {} key", type_name(other))),
+        other => return no_key(&table, other),
     };
-    let names = keys(&known);
     if let Some(hint) = absent(&format!("{table}.{shown}")) {
         return misuse(format!("`{table}.{shown}` does not exist in scripts: {hint}"));
     }
-    misuse(format!("`{table}` has no field `{shown}`{}", suggestion(&shown, names.iter().map(String::as_str))))
+    let names = keys(&known);
+    no_field(&table, &shown, names.iter().map(String::as_str))
+}
+
+/// Raises for a field that a table of this shape cannot have; one that it may have is absent, which is no mistake.
+pub(super) fn field(_: &Lua, _: &Gate, (name, key): (LuaString, Value)) -> Result<(), Raised> {
+    let name = name.to_string_lossy();
+    let Value::String(key) = key else { return no_key(&name, &key) };
+    let key = key.to_string_lossy();
+    if api::fields(&name).any(|field| field == key) { Ok(()) } else { no_field(&name, &key, api::fields(&name)) }
+}
+
+fn no_field<'n>(table: &str, key: &str, known: impl Iterator<Item = &'n str>) -> Result<(), Raised> {
+    misuse(format!("`{table}` has no field `{key}`{}", suggestion(key, known)))
+}
+
+fn no_key(table: &str, key: &Value) -> Result<(), Raised> {
+    misuse(format!("`{table}` has no field for a {} key", type_name(key)))
 }
 
 /// Raises for a global that does not exist.

@@ -13,8 +13,8 @@ const MAX_STARTS: usize = 200;
 
 pub(super) fn install(binder: &Binder<'_>) -> mlua::Result<()> {
     binder.plain("json_encode", |lua, gate, (value, pretty): (Value, Option<bool>)| {
-        let null = Marks::of(lua)?.null;
-        let json = to_json(&value, gate.bounds(), Some(&null))
+        let marks = Marks::of(lua)?;
+        let json = to_json(&value, gate.bounds(), Some(&marks.null))
             .map_err(|reason| Raised::Misuse(format!("json.encode: {reason}")))?;
         let text =
             if pretty == Some(true) { serde_json::to_string_pretty(&json) } else { serde_json::to_string(&json) };
@@ -39,7 +39,7 @@ pub(super) fn install(binder: &Binder<'_>) -> mlua::Result<()> {
             None => Ok(Value::Nil),
         }
     })?;
-    binder.plain("json_null", |lua, _, ()| Ok(Marks::of(lua)?.null))
+    binder.plain("json_null", |lua, _, ()| Ok(Marks::of(lua)?.null.clone()))
 }
 
 /// Finds the first object or list in a text. The number of tries is bounded, since each may read to the end.

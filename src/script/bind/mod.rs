@@ -23,18 +23,28 @@ pub(crate) use modules::{Coverage, Files, script_chunk};
 
 use super::gate::{Gate, Raised, settle};
 use super::testing::{self, Recorder};
+use super::waiting;
 
 /// Puts guarded functions into a table.
 pub(crate) struct Binder<'a> {
     lua: &'a Lua,
     gate: Arc<Gate>,
-    guard: Function,
+    guards: Guards,
     table: Table,
 }
 
+/// What the prelude wraps natives with.
+#[derive(Clone)]
+pub(crate) struct Guards {
+    /// Takes a guarded function.
+    pub(crate) guard: Function,
+    /// Takes the number of a function that may wait.
+    pub(crate) waiting: Function,
+}
+
 impl<'a> Binder<'a> {
-    pub(crate) fn new(lua: &'a Lua, gate: &Arc<Gate>, guard: Function) -> mlua::Result<Self> {
-        Ok(Self { lua, gate: Arc::clone(gate), guard, table: lua.create_table()? })
+    pub(crate) fn new(lua: &'a Lua, gate: &Arc<Gate>, guards: Guards) -> mlua::Result<Self> {
+        Ok(Self { lua, gate: Arc::clone(gate), guards, table: lua.create_table()? })
     }
 
     /// Adds a function that answers at once.
@@ -48,34 +58,28 @@ impl<'a> Binder<'a> {
         R: IntoLuaMulti,
     {
         let raw = plain(self.lua, &self.gate, function)?;
-        self.table.raw_set(name, self.guard.call::<Function>(raw)?)
+        self.table.raw_set(name, self.guards.guard.call::<Function>(raw)?)
     }
 
     /// Adds a function that may wait for the host.
     fn waiting<A, R, F>(
         &self,
         name: &str,
-        function: impl Fn(Lua, Arc<Gate>, A) -> F + Clone + Send + Sync + 'static,
+        function: impl Fn(Lua, Arc<Gate>, A) -> F + Send + Sync + 'static,
     ) -> mlua::Result<()>
     where
-        A: FromLuaMulti + Send + 'static,
-        R: IntoLuaMulti + Send + 'static,
+        A: FromLuaMulti,
+        R: IntoLuaMulti,
         F: Future<Output = Result<R, Raised>> + Send + 'static,
     {
-        let gate = Arc::clone(&self.gate);
-        let raw = self.lua.create_async_function(move |lua: Lua, args: A| {
-            let answer = function(lua.clone(), Arc::clone(&gate), args);
-            async move {
-                let answer = answer.await;
-                settle(&lua, answer)
-            }
-        })?;
-        self.table.raw_set(name, self.guard.call::<Function>(raw)?)
+        let number = self.gate.waiters.add(Arc::new(move |lua, gate, args| {
+            let answer = A::from_lua_multi(args, &lua).map(|args| function(lua.clone(), gate, args));
+            Box::pin(async move { Ok(answer?.await?.into_lua_multi(&lua)?) })
+        }));
+        self.table.raw_set(name, self.guards.waiting.call::<Function>(number)?)
     }
 
     /// Returns the table with what every script needs, and `use`, by which the standard modules add the rest.
-    ///
-    /// Each async function costs some ten kilobytes, and most scripts use few modules.
     pub(crate) fn finish(self, tests: Option<&Arc<Recorder>>) -> mlua::Result<Table> {
         arguments::install(&self)?;
         session::install(&self)?;
@@ -84,10 +88,10 @@ impl<'a> Binder<'a> {
         if let Some(recorder) = tests {
             testing::install(&self, recorder)?;
         }
-        let (gate, guard, table) = (self.gate, self.guard, self.table);
+        let Self { gate, guards, table, .. } = self;
         let host = table.clone();
         let add = self.lua.create_function(move |lua, area: String| {
-            let binder = Binder { lua, gate: Arc::clone(&gate), guard: guard.clone(), table: host.clone() };
+            let binder = Binder { lua, gate: Arc::clone(&gate), guards: guards.clone(), table: host.clone() };
             match AREAS.iter().find(|(name, _)| *name == area) {
                 Some((_, install)) => install(&binder),
                 None => Err(mlua::Error::runtime(format!("there is no area `{area}`"))),
@@ -126,7 +130,10 @@ where
 /// Makes the functions that the prelude itself needs; they are guarded there.
 pub(crate) fn natives(lua: &Lua, gate: &Arc<Gate>, files: Files) -> mlua::Result<Table> {
     let table = lua.create_table()?;
+    table.raw_set("start", waiting::start(lua, gate)?)?;
+    table.raw_set("collect", waiting::collect(lua, gate)?)?;
     table.raw_set("unknown", plain(lua, gate, arguments::unknown)?)?;
+    table.raw_set("field", plain(lua, gate, arguments::field)?)?;
     table.raw_set("unknown_global", plain(lua, gate, arguments::unknown_global)?)?;
     // Luau's own freeze refuses tables with a locked metatable.
     let freeze = lua.create_function(|_, table: Table| {

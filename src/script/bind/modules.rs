@@ -190,8 +190,12 @@ pub(crate) fn script_chunk(
         return Err(ScriptError::new(Load, format!("`{path}` is no UTF-8 text; scripts are loaded as text only")));
     };
     let name = format!("{}{path}", frames::SCRIPT);
-    let chunk = vm::compile(lua, &name, text.as_bytes(), environment, files.coverage.is_some())
-        .map_err(|error| load_error(path, text, &error.to_string()))?;
+    let bytecode = if files.coverage.is_none() { files.source.bytecode(path, text.as_bytes()) } else { None };
+    let chunk = match bytecode {
+        Some(bytecode) => vm::load_own(lua, &name, &bytecode, environment),
+        None => vm::compile(lua, &name, text.as_bytes(), environment, files.coverage.is_some()),
+    };
+    let chunk = chunk.map_err(|error| load_error(path, text, &error.to_string()))?;
     if let Some(coverage) = &files.coverage {
         coverage.watch(path, &chunk);
     }

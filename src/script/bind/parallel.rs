@@ -12,6 +12,7 @@ use mlua::{Function, Lua, Table, Value};
 
 use super::Binder;
 use crate::script::gate::{Gate, Marks, Raised, TraceMemo, misuse};
+use crate::script::waiting::conduct;
 
 /// How deep branches may be nested. Each level is polled within the one above it, on the same native stack.
 const MAX_DEPTH: u32 = 16;
@@ -33,7 +34,8 @@ pub(super) fn install(binder: &Binder<'_>) -> mlua::Result<()> {
         let width = width.unwrap_or(items.len()).max(1);
         let marks = Marks::of(&lua)?;
         let branches = items.into_iter().enumerate().map(|(index, item)| {
-            let call = marks.xpcall.call_async::<(bool, Value)>((&function, &marks.note, item, index + 1));
+            let args = (function.clone(), marks.note.clone(), item, index + 1);
+            let call = conduct::<(bool, Value)>(lua.clone(), Arc::clone(&gate), marks.xpcall.clone(), args);
             let gate = Arc::clone(&gate);
             let call = Nested { gate: Arc::clone(&gate), inner: Box::pin(call) };
             async move { Ok::<_, mlua::Error>((index, settled(&gate, call.await?))) }

@@ -48,7 +48,7 @@ pub(super) fn run(lua: &Lua, outcome: &ScriptOutcome, report: &MockReport) -> ml
 
 /// Tells what a session is asked for.
 pub(super) fn call(lua: &Lua, asked: &SessionCall, index: u32) -> mlua::Result<Table> {
-    shaped(lua, &Marks::of(lua)?, &fields_of(asked, index), "RunCall")
+    shaped(lua, &*Marks::of(lua)?, &fields_of(asked, index), "RunCall")
 }
 
 fn fields_of(asked: &SessionCall, index: u32) -> Json {

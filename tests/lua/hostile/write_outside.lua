@@ -1,3 +1,3 @@
--- expect: error leads out
--- attack: a path that leads out of the workspace
+-- expect: error holds `..`
+-- attack: a path that holds `..` of the workspace
 require("@std/workspace").write("../../x", "x")
