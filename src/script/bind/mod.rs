@@ -15,6 +15,7 @@ mod workspace;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table};
 
@@ -90,12 +91,18 @@ impl<'a> Binder<'a> {
         }
         let Self { gate, guards, table, .. } = self;
         let host = table.clone();
+        let added = AtomicU8::new(0);
         let add = self.lua.create_function(move |lua, area: String| {
-            let binder = Binder { lua, gate: Arc::clone(&gate), guards: guards.clone(), table: host.clone() };
-            match AREAS.iter().find(|(name, _)| *name == area) {
-                Some((_, install)) => install(&binder),
-                None => Err(mlua::Error::runtime(format!("there is no area `{area}`"))),
+            let Some(number) = AREAS.iter().position(|(name, _)| *name == area) else {
+                return Err(mlua::Error::runtime(format!("there is no area `{area}`")));
+            };
+            let bit = 1 << number;
+            if added.load(Ordering::Relaxed) & bit == 0 {
+                let binder = Binder { lua, gate: Arc::clone(&gate), guards: guards.clone(), table: host.clone() };
+                AREAS[number].1(&binder)?;
+                added.fetch_or(bit, Ordering::Relaxed);
             }
+            Ok(())
         })?;
         table.raw_set("use", add)?;
         Ok(table)
