@@ -186,7 +186,7 @@ fn orchestrators() {
     }
     println!(
         "orchestrators: 1,000 at once, 20 sessions of 50 ms each, median of 3: wall {:.2} s (target: 2 s), CPU {:.2} s, \
-         peaks {:?} MB (target: 400 MB)",
+         peak of each round {:?} MB (target: 400 MB)",
         median(runs.iter().map(|run| run.0).collect()).as_secs_f64(),
         median(runs.iter().map(|run| run.1).collect()).as_secs_f64(),
         runs.iter().map(|run| run.2).collect::<Vec<_>>(),
