@@ -25,10 +25,14 @@ const RUN: &[Param] = &[
     ),
     optional("files", Kind::Table, "Files of the workspace by path."),
     optional("deadline", Kind::Seconds, "Virtual seconds until the script is ended."),
-    optional("budget", Kind::Dollars, "Dollars that may be spent."),
+    optional(
+        "budget",
+        Kind::Dollars,
+        "Dollars that may be spent; a session that costs more than is left ends at a limit.",
+    ),
     optional("seed", Kind::Integer(0, 4_294_967_295), "Seed of math.random; 1 by default."),
-    optional("models", Kind::Table, "Roles by model name."),
-    optional("harnesses", Kind::List, "Names of harnesses."),
+    optional("models", Kind::Table, "Roles by model name; of several with a role the first by name is taken."),
+    optional("harnesses", Kind::List, "Names of harnesses; sessions that name none run in the first."),
     optional("runner", Kind::Text, "Another file than the manifest's runner."),
     optional("max_sessions", Kind::Integer(0, 4_294_967_295), "The most sessions; 1,000 by default."),
 ];
