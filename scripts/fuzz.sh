@@ -32,6 +32,10 @@ seconds=${1:-60}
 [ $# -gt 0 ] || set -- value_conversion manifest_parsing run_and_task_yaml harness_lines
 for target in "$@"; do
     echo "== $target"
+    leaks=1
+    # mlua counts references by an empty allocation and keeps a pointer to its end, which looks like a leak.
+    [ "$target" != value_conversion ] || leaks=0
     # What takes longer than five seconds, or more than 2 GB, is a finding too.
-    cargo fuzz run "$target" -- -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -print_final_stats=1
+    cargo fuzz run "$target" -- -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=4096 \
+        -detect_leaks=$leaks -print_final_stats=1
 done
