@@ -74,7 +74,7 @@ fn run(test: &str, runner: &str, filter: Option<&str>) -> TestFile {
     fs::write(folder.path().join("runner_test.lua"), format!("local t = require('@std/test')\n{test}")).unwrap();
     fs::write(
         folder.path().join("orchestrator.toml"),
-        "slug = 'x'\n[params]\nrounds = 3\n[params.must]\ntype = 'string'\n",
+        "slug = 'x'\n[params]\nrounds = 3\n[params.must]\ntype = 'string'\n[params.list]\ndefault = ['a']\nitems = 'string'\n",
     )
     .unwrap();
     let options = filter.map_or_else(TestOptions::default, |filter| TestOptions::default().with_filter(filter));
@@ -110,6 +110,13 @@ fn failures_say_what_was_wanted_and_where() {
         ("t.run{}", "params: `must` has no default and must be given"),
         ("t.run{ params = { must = 'a', round = 1 } }", "the orchestrator declares no `round`; did you mean `rounds`?"),
         ("t.run{ params = { must = 'a' }, sessions = { { txt = 'x' } } }", "`sessions`, item 1: unknown field `txt`"),
+        ("t.run{ params = { must = 3 } }", "params: parameter `must` takes a string, not an integer"),
+        ("t.run{ params = { must = 'a', rounds = 2.5 } }", "params: parameter `rounds` takes an integer, not a number"),
+        ("t.run{ params = { must = 'a', list = {} } }\nt.ok(false, 'an empty list')", "an empty list"),
+        (
+            "t.run{ params = { must = 'a', list = { 1 } } }",
+            "params: parameter `list` (item 1) takes a string, not an integer",
+        ),
         ("t.run{ params = { must = 'a' }, sessions = 3 }", "`sessions` must be a list or a function, got number"),
     ];
     for (body, expected) in cases {
@@ -239,7 +246,7 @@ fn misspelt_fields_of_what_a_test_is_given_raise() {
 #[test]
 fn a_test_keeps_what_it_printed_and_tells_of_itself_as_it_ends() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("runner.lua"), "log.warn('from the strategy')\nreturn 1").unwrap();
+    fs::write(folder.path().join("runner.lua"), "log.warn('from the strategy')\nerror('oh')").unwrap();
     let test = "local t = require('@std/test')\nprint('between')\n\
                 t.test('one', function() print('a', 1) t.run{} print('b') error('bad') end)\n\
                 t.test('two', function() print('c') end)";
@@ -257,7 +264,12 @@ fn a_test_keeps_what_it_printed_and_tells_of_itself_as_it_ends() {
     let report = run_dir_with(folder.path(), &TestOptions::default(), listener).unwrap();
     assert_eq!(
         *told.lock().unwrap(),
-        ["file runner_test.lua", "one a\t1; [run 1] warn: from the strategy; b", "two c", "end 2"]
+        [
+            "file runner_test.lua",
+            "one a\t1; [run 1] warn: from the strategy; [run 1] raised runner.lua:2: oh; b",
+            "two c",
+            "end 2"
+        ]
     );
     assert_eq!((report.passed(), report.failed()), (1, 1));
 }

@@ -103,8 +103,8 @@ fn check(dir: PathBuf) -> Result<Checked, Failed> {
 
 fn as_text(checked: &Checked) -> String {
     let mut text = match &checked.manifest {
-        Ok(warnings) => warnings.0.iter().map(|warning| format!("{}\n", warning.render(true).trim_end())).collect(),
-        Err(error) => format!("{}\n", error.render(true).trim_end()),
+        Ok(warnings) => warnings.0.iter().map(|warning| warning.render(true).trim_end().to_owned() + "\n").collect(),
+        Err(error) => error.render(true).trim_end().to_owned() + "\n",
     };
     for finding in &checked.findings {
         let word = match finding.severity {

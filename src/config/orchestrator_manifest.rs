@@ -90,6 +90,19 @@ pub enum ParamKind {
     List,
 }
 
+/// Reads the parameters that the text of a manifest declares, whatever else is in it.
+///
+/// # Errors
+///
+/// What is wrong with the text as TOML, or with a declaration.
+pub fn declared_params(text: &str) -> Result<BTreeMap<String, ParamSpec>, ConfigError> {
+    let source = Source::embedded(MANIFEST, text.as_bytes())?;
+    let node = toml_source::parse(&source).map_err(ConfigError::new)?;
+    let mut out = Diagnostics::default();
+    let declared = node.get("params").map(|table| params::declared(table, &mut out)).unwrap_or_default();
+    out.finish().map(|_| declared)
+}
+
 impl OrchestratorManifest {
     /// Loads an orchestrator from a folder.
     ///

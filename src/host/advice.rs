@@ -31,7 +31,7 @@ fn reviews(plan: &RunPlan, orchestrator: usize, label: &str) -> Vec<String> {
     for model in own {
         lines.push(format!(
             "{asks}, and in cells of model `{model}` no other model has it: it will review itself; give another model \
-             `role: review`"
+             `role: review`, or leave these cells out by `--only`"
         ));
     }
     lines

@@ -147,22 +147,21 @@ fn mismatch(param: &Param, value: &Literal<'_>) -> Option<String> {
         (_, Literal::Nil) => param.optional,
         (Kind::Some, _) => true,
         (Kind::Bytes | Kind::Text, value) => matches!(value, Literal::Text(_)),
-        (Kind::Number, value) => matches!(value, Literal::Number(_)),
         (Kind::Seconds | Kind::Dollars, Literal::Number(Some(number))) if *number < 0.0 => {
             return Some(number.to_string());
         }
-        (Kind::Seconds | Kind::Dollars, value) => matches!(value, Literal::Number(_)),
         #[expect(clippy::cast_precision_loss, reason = "the bounds in the table are small")]
         (Kind::Integer(min, max), Literal::Number(Some(number)))
             if number.fract() != 0.0 || *number < min as f64 || *number > max as f64 =>
         {
             return Some(number.to_string());
         }
-        (Kind::Integer(..), value) => matches!(value, Literal::Number(_)),
+        (Kind::Number | Kind::Seconds | Kind::Dollars | Kind::Integer(..), value) => {
+            matches!(value, Literal::Number(_))
+        }
         (Kind::Boolean, value) => matches!(value, Literal::Boolean),
         (Kind::Table | Kind::List | Kind::Options(_), value) => matches!(value, Literal::Table(_)),
         (Kind::Function, value) => matches!(value, Literal::Function),
-        (Kind::Session | Kind::Workspace, _) => false,
         (Kind::Choice(words), Literal::Text(word)) => {
             // A word with escapes in it is not worth the trouble.
             if words.contains(word) || word.contains('\\') {
@@ -170,7 +169,7 @@ fn mismatch(param: &Param, value: &Literal<'_>) -> Option<String> {
             }
             return Some(format!("`{word}`{}", suggestion(word, words.iter().copied())));
         }
-        (Kind::Choice(_), _) => false,
+        (Kind::Session | Kind::Workspace | Kind::Choice(_), _) => false,
     };
     let shown = match value {
         Literal::Nil => "nil",

@@ -35,7 +35,9 @@ impl<'t> Names<'t> {
                 Some("for") => names.list(tokens, at + 1, false),
                 Some("function") => names.function(tokens, at + 1),
                 Some("type" | "export") => {
-                    name(tokens.get(at + 1)).into_iter().for_each(|own| names.declare(own));
+                    if let Some(own) = name(tokens.get(at + 1)) {
+                        names.declare(own);
+                    }
                 }
                 Some(own) if is_assigned(tokens, at) => names.written.push((own, token.line)),
                 _ => {}

@@ -82,9 +82,8 @@ impl Nesting {
     fn word(&mut self, word: &str, tokens: &[Token], at: usize) -> Option<()> {
         match word {
             "function" => self.0.push(Open::Function),
-            "do" | "repeat" => self.0.push(Open::Block),
             "if" if self.is_value(tokens, at) => self.0.push(Open::IfValue { has_else: false }),
-            "if" => self.0.push(Open::Block),
+            "if" | "do" | "repeat" => self.0.push(Open::Block),
             "else" | "elseif" => {
                 while self.0.last() == Some(&Open::IfValue { has_else: true }) {
                     self.0.pop();

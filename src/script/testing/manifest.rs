@@ -1,17 +1,21 @@
-//! The part of `orchestrator.toml` that a test needs: the runner and the defaults of the parameters.
+//! The part of `orchestrator.toml` that a test needs: the runner and the parameters.
 //!
-//! The full check of manifests is the configuration's; here a test gets the values that a run would get.
+//! The full check of manifests is the configuration's; here a test gets the values that a run would get, and what a run
+//! would refuse is refused.
 
-use crate::domain::{ParamValue, Params};
+use std::collections::BTreeMap;
+
+use crate::config::orchestrator_manifest::{ParamSpec, declared_params};
+use crate::domain::Params;
 use crate::script::bind::suggestion;
 use crate::script::source::ScriptSource;
 
-/// Runner and defaults.
+/// Runner and parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {
     pub(super) runner: Option<String>,
-    /// `None` stands for a parameter that must be given.
-    params: Option<Vec<(String, Option<ParamValue>)>>,
+    /// `None` where there is no manifest: then any parameters will do.
+    params: Option<BTreeMap<String, ParamSpec>>,
 }
 
 impl Manifest {
@@ -23,19 +27,7 @@ impl Manifest {
         let text = String::from_utf8(bytes).map_err(|_| "orchestrator.toml is no UTF-8".to_owned())?;
         let table: toml::Table = text.parse().map_err(|error| format!("orchestrator.toml: {error}"))?;
         let runner = table.get("runner").and_then(toml::Value::as_str).map(str::to_owned);
-        let mut params = Vec::new();
-        if let Some(declared) = table.get("params").and_then(toml::Value::as_table) {
-            for (name, value) in declared {
-                let default = match value {
-                    toml::Value::Table(spec) => spec.get("default"),
-                    other => Some(other),
-                };
-                let default = default.map(|value| {
-                    convert(value).ok_or_else(|| format!("params.{name}: a default of a kind that no parameter has"))
-                });
-                params.push((name.clone(), default.transpose()?));
-            }
-        }
+        let params = declared_params(&text).map_err(|error| error.to_string())?;
         Ok(Self { runner, params: Some(params) })
     }
 
@@ -46,21 +38,23 @@ impl Manifest {
 
     /// Returns the names of the declared parameters; `None` where there is no manifest.
     pub(crate) fn names(&self) -> Option<impl Iterator<Item = &str>> {
-        self.params.as_ref().map(|params| params.iter().map(|(name, _)| name.as_str()))
+        self.params.as_ref().map(|params| params.keys().map(String::as_str))
     }
 
-    /// Lays the given values over the defaults.
+    /// Checks the given values and lays them over the defaults.
     pub(super) fn resolve(&self, given: Params) -> Result<Params, String> {
         let Some(declared) = &self.params else { return Ok(given) };
-        for name in given.keys() {
-            if !declared.iter().any(|(known, _)| known == name) {
-                let known = declared.iter().map(|(known, _)| known.as_str());
-                return Err(format!("params: the orchestrator declares no `{name}`{}", suggestion(name, known)));
-            }
+        let mut params = Params::new();
+        for (name, value) in given {
+            let Some(spec) = declared.get(&name) else {
+                let known = declared.keys().map(String::as_str);
+                return Err(format!("params: the orchestrator declares no `{name}`{}", suggestion(&name, known)));
+            };
+            let value = spec.check(&name, value).map_err(|error| format!("params: {error}"))?;
+            params.insert(name, value);
         }
-        let mut params = given;
-        for (name, default) in declared {
-            match (params.contains_key(name), default) {
+        for (name, spec) in declared {
+            match (params.contains_key(name), &spec.default) {
                 (true, _) => {}
                 (false, Some(default)) => {
                     params.insert(name.clone(), default.clone());
@@ -70,15 +64,4 @@ impl Manifest {
         }
         Ok(params)
     }
-}
-
-fn convert(value: &toml::Value) -> Option<ParamValue> {
-    Some(match value {
-        toml::Value::Boolean(flag) => ParamValue::Bool(*flag),
-        toml::Value::Integer(number) => ParamValue::Int(*number),
-        toml::Value::Float(number) => ParamValue::Float(*number),
-        toml::Value::String(text) => ParamValue::Text(text.clone()),
-        toml::Value::Array(items) => ParamValue::List(items.iter().map(convert).collect::<Option<_>>()?),
-        toml::Value::Datetime(_) | toml::Value::Table(_) => return None,
-    })
 }

@@ -73,14 +73,15 @@ impl Recorder {
         true
     }
 
-    /// Takes what a script logged in a run of the current test.
-    pub(super) fn ran(&self, logs: &[(String, String)]) {
+    /// Takes what a script logged in a run of the current test, and why it did not return, where it did not.
+    pub(super) fn ran(&self, logs: &[(String, String)], ended: Option<String>) {
         let mut state = self.lock();
         self.take_printed(&mut state);
         let Some(current) = &mut state.current else { return };
         current.runs += 1;
         let run = current.runs;
         current.output.extend(logs.iter().map(|log| format!("[run {run}] {}", shown(log))));
+        current.output.extend(ended.map(|reason| format!("[run {run}] {reason}")));
     }
 
     /// Ends the current test; `failure` is its message and place.

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use super::Recorder;
 use super::manifest::Manifest;
 use super::{told, world};
-use crate::domain::{Micros, ModelRole, Phase, PhaseInput};
+use crate::domain::{Micros, ModelRole, Params, Phase, PhaseInput};
 use crate::script::api;
 use crate::script::bind::{Binder, Files, suggestion};
 use crate::script::convert::{Bounds, to_json, type_name};
@@ -71,7 +71,7 @@ fn run(lua: &Lua, recorder: &Recorder, spec: &Table) -> Result<Table, Raised> {
         Some(runner) => runner,
         None => manifest.runner.clone().unwrap_or_else(|| "runner.lua".to_owned()),
     };
-    let params = manifest.resolve(field(spec, "params")?).or_else(wrong)?;
+    let params = manifest.resolve(params(spec)?).or_else(wrong)?;
     let world = MockWorld::new(setup(lua, spec)?);
     let mut inputs =
         world.inputs(&spec.raw_get::<Option<String>>("prompt")?.unwrap_or_else(|| "Do the task.".to_owned()));
@@ -89,7 +89,7 @@ fn run(lua: &Lua, recorder: &Recorder, spec: &Table) -> Result<Table, Raised> {
     }
     let outcome = world.play_files(files, inputs, limits);
     let report = world.report();
-    recorder.ran(&report.logs);
+    recorder.ran(&report.logs, ended_early(&outcome.end));
     if let Some(defect) = world.defect() {
         return wrong(defect);
     }
@@ -98,6 +98,24 @@ fn run(lua: &Lua, recorder: &Recorder, spec: &Table) -> Result<Table, Raised> {
         ScriptEnd::Failed(error) if error.kind == ScriptErrorKind::Limit => wrong(error),
         _ => Ok(told::run(lua, &outcome, &report)?),
     }
+}
+
+/// Says why a script did not return: a test that fails after that is told so.
+fn ended_early(end: &ScriptEnd) -> Option<String> {
+    match end {
+        ScriptEnd::Returned { .. } => None,
+        ScriptEnd::Failed(error) => Some(format!("raised {error}")),
+        ScriptEnd::Stopped { reason, .. } => Some(format!("was stopped: {reason}")),
+    }
+}
+
+/// Reads `params`. No parameter is a table with names, so an empty table is an empty list.
+fn params(spec: &Table) -> Result<Params, Raised> {
+    let mut given: serde_json::Map<String, Json> = field(spec, "params")?;
+    for value in given.values_mut().filter(|value| value.as_object().is_some_and(serde_json::Map::is_empty)) {
+        *value = Json::Array(Vec::new());
+    }
+    serde_json::from_value(Json::Object(given)).or_else(|error| wrong(format!("`params`: {error}")))
 }
 
 /// Reads a field that is plain data.
