@@ -220,13 +220,20 @@ impl<'t> Names<'t> {
             let field = field?;
             let exists = api::fields(shape).any(|known| known == field);
             let near = || suggestion(field, api::fields(shape));
-            return (!exists).then(|| format!("`{shape}` has no field `{field}`{}", near()));
+            return if exists {
+                written_field(tokens, at, own, field)
+            } else {
+                Some(format!("`{shape}` has no field `{field}`{}", near()))
+            };
         }
         if self.declared.contains_key(own) || self.written.iter().any(|(written, _)| *written == own) {
             return None;
         }
         match known.fields.get(own) {
-            Some(fields) => field.and_then(|field| unknown_field(own, field, fields)),
+            Some(fields) => {
+                let unknown = |field| unknown_field(own, field, fields);
+                field.and_then(|field| unknown(field).or_else(|| written_field(tokens, at, own, field)))
+            }
             None => unknown_global(tokens, at, own, known),
         }
     }
@@ -295,6 +302,12 @@ fn unknown_global(tokens: &[Token], at: usize, own: &str, known: &Known) -> Opti
         return Some(format!("`{own}` does not exist in scripts: {hint}"));
     }
     Some(format!("unknown global `{own}`{}", suggestion(own, known.globals.iter().map(String::as_str))))
+}
+
+/// Says that a field of a frozen table is written: `own.field = …`.
+fn written_field(tokens: &[Token], at: usize, own: &str, field: &str) -> Option<String> {
+    is_sign(tokens.get(at + 3), "=")
+        .then(|| format!("`{own}` is frozen, so `{own}.{field}` cannot be written; write to a table of your own"))
 }
 
 fn unknown_field(table: &str, field: &str, fields: &BTreeSet<String>) -> Option<String> {

@@ -56,6 +56,8 @@ fn silent(text: &str) {
 #[test_case("local a, c = require('@std/fork'), require('@std/checks')\nreturn c.rnu(), a.create", "2: `@std/checks` has no `rnu`; did you mean `run`?"; "second of two modules")]
 #[test_case("return require('@std/checks').rnu()", "1: `@std/checks` has no `rnu`; did you mean `run`?"; "module at once")]
 #[test_case("local last = session('x')\nlast = session('y')\nreturn last.txt", "3: `Session` has no field `txt`; did you mean `text`?"; "field of a result")]
+#[test_case("local s = session('x')\nif s.text == 'a' then s.text = 'y' end", "2: `s` is frozen, so `s.text` cannot be written; write to a table of your own"; "field of a result written")]
+#[test_case("task.prompt = 'y'", "1: `task` is frozen, so `task.prompt` cannot be written; write to a table of your own"; "field of the host written")]
 #[test_case("own = 1\nreturn own", "1: `own` is written as a global; put `local` before where it begins"; "global")]
 #[test_case("function own() end\nreturn own", "1: `own` is written as a global; put `local` before where it begins"; "global function")]
 #[test_case("task = 1", "1: `task` is the host's: writing it hides it from the whole script; take another name"; "global of the host")]
