@@ -1,3 +1,3 @@
 -- expect: error holds `..`
--- attack: a path that holds `..` of the workspace
+-- attack: a path that leads out of the workspace
 require("@std/workspace").write("../../x", "x")
