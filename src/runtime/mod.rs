@@ -2,11 +2,13 @@
 //!
 //! This layer knows nothing of tasks, harnesses or scripts. It tells *a command failed* (an [`ExecReport`]) apart from
 //! *the environment could not run it* (a [`RuntimeError`]): only the second is infrastructure.
-//! Start with [`local`]; `fake` (feature `test-util`) is its fake.
+//! Start with [`local`] or `docker` (feature `docker`); `fake` (feature `test-util`) is its fake.
 
 pub mod command;
 #[cfg(any(test, feature = "test-util"))]
 pub mod conformance;
+#[cfg(feature = "docker")]
+pub mod docker;
 #[cfg(any(test, feature = "test-util"))]
 pub mod fake;
 pub mod local;

@@ -1,0 +1,135 @@
+//! One container from its creation to its removal.
+
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, UploadToContainerOptionsBuilder,
+};
+
+use super::error::{failed, is_absent};
+use super::image::Image;
+use super::{keeper, labels, layout};
+use crate::domain::{ContainerOptions, Network};
+use crate::runtime::owner::HostProcess;
+use crate::runtime::{EnvironmentSpec, RuntimeError};
+
+/// A running container.
+#[derive(Debug)]
+pub(super) struct Container {
+    pub(super) client: Docker,
+    pub(super) id: String,
+    pub(super) image: Image,
+    /// Variables that every command gets.
+    pub(super) env: Vec<(String, String)>,
+}
+
+/// Creates and starts a container. One that cannot be started is removed again.
+pub(super) async fn open(
+    client: &Docker,
+    spec: &EnvironmentSpec,
+    image: &Image,
+    lease: Duration,
+) -> Result<Container, RuntimeError> {
+    let body = describe(spec, image, lease);
+    let options = CreateContainerOptionsBuilder::new().name(&labels::name(spec)).build();
+    let created = client.create_container(Some(options), body).await;
+    let id = created.map_err(|error| failed("create a container", &error))?.id;
+    let container = Container { client: client.clone(), id, image: image.clone(), env: variables(spec, image) };
+    match container.start().await {
+        Ok(()) => Ok(container),
+        Err(error) => {
+            if let Err(left) = container.remove().await {
+                tracing::warn!(container = container.id, error = %left, "a container was not removed");
+            }
+            Err(error)
+        }
+    }
+}
+
+impl Container {
+    async fn start(&self) -> Result<(), RuntimeError> {
+        let archive = layout::archive().map_err(|source| RuntimeError::Io { action: "prepare a container", source })?;
+        self.upload("/", archive).await?;
+        let started = self.client.start_container(&self.id, None).await;
+        started.map_err(|error| failed("start a container", &error))
+    }
+
+    /// Unpacks an archive below a folder of the container.
+    pub(super) async fn upload(&self, path: &str, archive: Vec<u8>) -> Result<(), RuntimeError> {
+        let options = UploadToContainerOptionsBuilder::new().path(path).build();
+        let sent = self.client.upload_to_container(&self.id, Some(options), bollard::body_full(archive.into())).await;
+        sent.map_err(|error| failed("copy into a container", &error))
+    }
+
+    /// Removes the container with its volumes, without the grace of a stop. One that is gone already is no error.
+    pub(super) async fn remove(&self) -> Result<(), RuntimeError> {
+        remove(&self.client, &self.id).await
+    }
+}
+
+/// Removes a container with its volumes.
+pub(super) async fn remove(client: &Docker, id: &str) -> Result<(), RuntimeError> {
+    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+    match client.remove_container(id, Some(options)).await {
+        Ok(()) => Ok(()),
+        Err(error) if is_absent(&error) => Ok(()),
+        Err(error) => Err(failed("remove a container", &error)),
+    }
+}
+
+/// Variables of every command. They go to each command by itself and never into the container's own description.
+fn variables(spec: &EnvironmentSpec, image: &Image) -> Vec<(String, String)> {
+    let path = image.path.clone().unwrap_or_else(|| layout::DEFAULT_PATH.to_owned());
+    let fixed = [("PATH", path.as_str()), ("HOME", layout::HOME), ("LANG", "C.UTF-8"), ("TMPDIR", layout::TMP)];
+    let mut env: Vec<_> = fixed.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    env.extend(spec.env.iter().cloned());
+    env
+}
+
+fn describe(spec: &EnvironmentSpec, image: &Image, lease: Duration) -> ContainerCreateBody {
+    let options = &spec.container;
+    let words = keeper::argv(lease);
+    let (program, rest) = words.split_at(1);
+    ContainerCreateBody {
+        image: Some(image.id.clone()),
+        // Root without capabilities: what runs as the agent can neither end it nor renew the lease.
+        user: Some("0:0".to_owned()),
+        entrypoint: Some(program.to_vec()),
+        cmd: Some(rest.to_vec()),
+        working_dir: Some("/".to_owned()),
+        labels: Some(labels::of(spec, &HostProcess::current())),
+        volumes: options.read_only.then(|| layout::WRITABLE.iter().map(|path| (*path).to_owned()).collect()),
+        host_config: Some(limits(options)),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn limits(options: &ContainerOptions) -> HostConfig {
+    let bytes = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    #[expect(clippy::cast_possible_truncation, reason = "the configuration allows at most 4096 CPUs")]
+    let nano_cpus = options.cpus.map(|cpus| (cpus * 1e9) as i64);
+    HostConfig {
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        init: Some(true),
+        privileged: Some(false),
+        readonly_rootfs: Some(options.read_only),
+        pids_limit: Some(options.pids.into()),
+        memory: options.memory_bytes.map(bytes),
+        memory_swap: options.memory_bytes.map(bytes),
+        nano_cpus,
+        storage_opt: options.disk_bytes.map(|bytes| [("size".to_owned(), bytes.to_string())].into()),
+        network_mode: Some(network(options.network).to_owned()),
+        tmpfs: options.read_only.then(|| [("/run".to_owned(), "mode=1777,size=64m".to_owned())].into()),
+        ..HostConfig::default()
+    }
+}
+
+fn network(network: Network) -> &'static str {
+    match network {
+        Network::None => "none",
+        Network::Bridge | Network::GatewayOnly => "bridge",
+    }
+}

@@ -1,0 +1,73 @@
+//! An open container as an environment.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::container::Container;
+use super::{exec, layout, transfer};
+use crate::clock::Clock;
+use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
+
+/// An environment of [`super::DockerRuntime`].
+#[derive(Debug)]
+pub(super) struct DockerEnvironment {
+    container: Arc<Container>,
+    clock: Arc<dyn Clock>,
+}
+
+impl DockerEnvironment {
+    pub(super) fn new(container: Container, clock: Arc<dyn Clock>) -> Self {
+        Self { container: Arc::new(container), clock }
+    }
+}
+
+#[async_trait]
+impl Environment for DockerEnvironment {
+    fn workspace(&self) -> &Path {
+        Path::new(layout::WORKSPACE)
+    }
+
+    fn home(&self) -> &Path {
+        Path::new(layout::HOME)
+    }
+
+    fn image(&self) -> Option<&str> {
+        Some(&self.container.image.digest)
+    }
+
+    fn host_path(&self, _: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    async fn exec(
+        &self,
+        command: &Command,
+        output: Output,
+        stop: &CancellationToken,
+    ) -> Result<ExecReport, RuntimeError> {
+        exec::run(&self.container, &*self.clock, command, output, stop).await
+    }
+
+    async fn put(&self, from: &Path, to: &Path) -> Result<(), RuntimeError> {
+        transfer::put(&self.container, from, to).await
+    }
+
+    async fn put_file(&self, content: &[u8], to: &Path, executable: bool) -> Result<(), RuntimeError> {
+        transfer::put_file(&self.container, content, to, executable).await
+    }
+
+    async fn get(&self, from: &Path, to: &Path) -> Result<Vec<String>, RuntimeError> {
+        transfer::get(&self.container, from, to).await
+    }
+
+    async fn quiesce(&self) -> Result<Quiescence, RuntimeError> {
+        exec::quiesce(&self.container).await
+    }
+
+    async fn close(&self) -> Result<(), RuntimeError> {
+        self.container.remove().await
+    }
+}

@@ -1,0 +1,87 @@
+//! Commands in containers, over the Docker API (1.41, Docker 20.10, and later; podman's socket speaks it too).
+//!
+//! An environment is one container: its main process (`keeper.sh`) waits, commands are execs of an unprivileged user,
+//! files go in and out as tar streams. Nothing of the host is mounted. A container belongs to a host process and
+//! carries its name in labels; it outlives it for no longer than its lease (see `keeper`), and the next start of any
+//! host on the same store removes it (see `sweep`). Start with [`DockerRuntime`].
+
+mod connect;
+mod container;
+mod environment;
+mod error;
+mod exec;
+mod image;
+mod keeper;
+mod labels;
+mod layout;
+mod sweep;
+mod transfer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bollard::Docker;
+use tokio::sync::OnceCell;
+
+pub use self::connect::{DockerEndpoint, Tls};
+
+use self::environment::DockerEnvironment;
+use super::{Environment, EnvironmentSpec, Runtime, RuntimeError, RuntimeInfo};
+use crate::clock::Clock;
+
+/// How long a container lives without a sign of life of its host.
+const LEASE: Duration = Duration::from_secs(30 * 60);
+
+/// The runtime named `docker`.
+#[derive(Debug, Clone)]
+pub struct DockerRuntime {
+    clock: Arc<dyn Clock>,
+    endpoint: DockerEndpoint,
+    lease: Duration,
+    client: Arc<OnceCell<Docker>>,
+}
+
+impl DockerRuntime {
+    /// Makes a runtime that speaks to a daemon; nothing is connected before the first use.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, endpoint: DockerEndpoint) -> Self {
+        Self { clock, endpoint, lease: LEASE, client: Arc::default() }
+    }
+
+    /// Sets how long a container lives without a sign of life of its host (30 minutes). Rounded up to seconds.
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Returns the connection, made at the first use.
+    async fn client(&self) -> Result<&Docker, RuntimeError> {
+        self.client.get_or_try_init(|| connect::connect(&self.endpoint)).await
+    }
+}
+
+#[async_trait]
+impl Runtime for DockerRuntime {
+    fn name(&self) -> &'static str {
+        "docker"
+    }
+
+    async fn preflight(&self) -> Result<RuntimeInfo, RuntimeError> {
+        let version = connect::describe(self.client().await?, &self.endpoint).await?;
+        Ok(RuntimeInfo { version, ..RuntimeInfo::default() })
+    }
+
+    async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
+        let client = self.client().await?.clone();
+        let image = image::ready(&client, spec.image.as_deref(), spec.container.pull).await?;
+        let container = container::open(&client, &spec, &image, self.lease).await?;
+        Ok(Box::new(DockerEnvironment::new(container, Arc::clone(&self.clock))))
+    }
+
+    async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {
+        sweep::sweep(self.client().await?, root).await
+    }
+}
