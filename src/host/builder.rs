@@ -13,6 +13,8 @@ use crate::evaluator::Evaluator;
 use crate::harness::Harness;
 use crate::report::Reporter;
 use crate::runtime::Runtime;
+#[cfg(feature = "docker")]
+use crate::runtime::docker::{DockerEndpoint, DockerRuntime};
 use crate::runtime::local::LocalRuntime;
 
 /// Runs plans. Cheap to clone; one host can run several plans at once.
@@ -137,6 +139,11 @@ impl HostBuilder {
         let mut runtimes = self.runtimes;
         runtimes.entry("local".to_owned()).or_insert_with(|| {
             Arc::new(LocalRuntime::new(Arc::clone(&self.clock)).with_path(path)) as Arc<dyn Runtime>
+        });
+        #[cfg(feature = "docker")]
+        runtimes.entry("docker".to_owned()).or_insert_with(|| {
+            let endpoint = DockerEndpoint::from_variables(|name| self.environment.get(name).cloned());
+            Arc::new(DockerRuntime::new(Arc::clone(&self.clock), endpoint)) as Arc<dyn Runtime>
         });
         Host {
             parts: Arc::new(Parts {

@@ -50,23 +50,26 @@ pub(super) async fn open(
 
 impl Container {
     async fn start(&self) -> Result<(), RuntimeError> {
-        let archive = layout::archive().map_err(|source| RuntimeError::Io { action: "prepare a container", source })?;
-        self.upload("/", archive).await?;
         let started = self.client.start_container(&self.id, None).await;
         started.map_err(|error| failed("start a container", &error))
     }
 
     /// Unpacks an archive below a folder of the container.
     pub(super) async fn upload(&self, path: &str, archive: Vec<u8>) -> Result<(), RuntimeError> {
-        let options = UploadToContainerOptionsBuilder::new().path(path).build();
-        let sent = self.client.upload_to_container(&self.id, Some(options), bollard::body_full(archive.into())).await;
-        sent.map_err(|error| failed("copy into a container", &error))
+        upload(&self.client, &self.id, path, archive).await
     }
 
     /// Removes the container with its volumes, without the grace of a stop. One that is gone already is no error.
     pub(super) async fn remove(&self) -> Result<(), RuntimeError> {
         remove(&self.client, &self.id).await
     }
+}
+
+/// Unpacks an archive below a folder of a container.
+pub(super) async fn upload(client: &Docker, id: &str, path: &str, archive: Vec<u8>) -> Result<(), RuntimeError> {
+    let options = UploadToContainerOptionsBuilder::new().path(path).build();
+    let sent = client.upload_to_container(id, Some(options), bollard::body_full(archive.into())).await;
+    sent.map_err(|error| failed("copy into a container", &error))
 }
 
 /// Removes a container with its volumes.

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::container::Container;
+use super::lease::Lease;
 use super::{exec, layout, transfer};
 use crate::clock::Clock;
 use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
@@ -16,11 +18,15 @@ use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, Runti
 pub(super) struct DockerEnvironment {
     container: Arc<Container>,
     clock: Arc<dyn Clock>,
+    lease: Lease,
 }
 
 impl DockerEnvironment {
-    pub(super) fn new(container: Container, clock: Arc<dyn Clock>) -> Self {
-        Self { container: Arc::new(container), clock }
+    /// Takes over a container and renews its lease until it is closed or dropped.
+    pub(super) fn new(container: Container, clock: Arc<dyn Clock>, lease: Duration) -> Self {
+        let container = Arc::new(container);
+        let lease = Lease::hold(Arc::clone(&container), Arc::clone(&clock), lease);
+        Self { container, clock, lease }
     }
 }
 
@@ -68,6 +74,7 @@ impl Environment for DockerEnvironment {
     }
 
     async fn close(&self) -> Result<(), RuntimeError> {
+        self.lease.release();
         self.container.remove().await
     }
 }

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 /// The script.
 const SCRIPT: &str = include_str!("keeper.sh");
-/// The file that the host rewrites, below [`super::layout::ROOT`].
-pub(super) const LEASE_FILE: &str = "lease";
 
 /// Returns the argv of the main process.
 pub(super) fn argv(lease: Duration) -> Vec<String> {
-    let file = format!("{}/{LEASE_FILE}", super::layout::ROOT);
+    let file = super::layout::lease_file();
     let seconds = lease.as_secs().max(1);
     let nap = (seconds / 30).clamp(1, 60);
     let argv = ["sh", "-c", SCRIPT, "refrain-keeper", &file, &nap.to_string(), &seconds.div_ceil(nap).to_string()];

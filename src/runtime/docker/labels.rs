@@ -26,6 +26,12 @@ pub(super) fn of(spec: &EnvironmentSpec, host: &HostProcess) -> HashMap<String, 
     ])
 }
 
+/// Returns the labels of a container that is created only to look into its image.
+pub(super) fn short_lived() -> HashMap<String, String> {
+    let host = serde_json::to_string(&HostProcess::current()).unwrap_or_default();
+    HashMap::from([(MARK.to_owned(), "1".to_owned()), (HOST.to_owned(), host)])
+}
+
 /// Returns a name that no other container has.
 pub(super) fn name(spec: &EnvironmentSpec) -> String {
     let unique = uuid::Uuid::new_v4().simple().to_string();

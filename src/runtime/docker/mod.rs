@@ -14,6 +14,7 @@ mod image;
 mod keeper;
 mod labels;
 mod layout;
+mod lease;
 mod sweep;
 mod transfer;
 
@@ -28,6 +29,7 @@ use tokio::sync::OnceCell;
 pub use self::connect::{DockerEndpoint, Tls};
 
 use self::environment::DockerEnvironment;
+use self::image::Images;
 use super::{Environment, EnvironmentSpec, Runtime, RuntimeError, RuntimeInfo};
 use crate::clock::Clock;
 
@@ -41,13 +43,14 @@ pub struct DockerRuntime {
     endpoint: DockerEndpoint,
     lease: Duration,
     client: Arc<OnceCell<Docker>>,
+    images: Arc<Images>,
 }
 
 impl DockerRuntime {
     /// Makes a runtime that speaks to a daemon; nothing is connected before the first use.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, endpoint: DockerEndpoint) -> Self {
-        Self { clock, endpoint, lease: LEASE, client: Arc::default() }
+        Self { clock, endpoint, lease: LEASE, client: Arc::default(), images: Arc::default() }
     }
 
     /// Sets how long a container lives without a sign of life of its host (30 minutes). Rounded up to seconds.
@@ -76,9 +79,9 @@ impl Runtime for DockerRuntime {
 
     async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
         let client = self.client().await?.clone();
-        let image = image::ready(&client, spec.image.as_deref(), spec.container.pull).await?;
+        let image = self.images.ready(&client, spec.image.as_deref(), spec.container.pull).await?;
         let container = container::open(&client, &spec, &image, self.lease).await?;
-        Ok(Box::new(DockerEnvironment::new(container, Arc::clone(&self.clock))))
+        Ok(Box::new(DockerEnvironment::new(container, Arc::clone(&self.clock), self.lease)))
     }
 
     async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {

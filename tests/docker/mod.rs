@@ -1,0 +1,57 @@
+//! What the tests of the Docker runtime share: the rule when they are skipped, and the images they run in.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use refrain::clock::SystemClock;
+use refrain::domain::cell::CellId;
+use refrain::domain::{AttemptId, ContainerOptions, RunName};
+use refrain::runtime::docker::{DockerEndpoint, DockerRuntime};
+use refrain::runtime::{EnvironmentSpec, Runtime};
+
+/// A shell, its small tools, a line for root in its table of users, and nothing else.
+pub const BUSYBOX: &str = "refrain-test/busybox:1";
+/// A small Debian with bash, dash, git, python3 and pytest.
+pub const DEBIAN: &str = "refrain-test/debian:1";
+
+/// Returns a runtime, or `None` where no daemon answers: the caller then returns. With `REFRAIN_REQUIRE_DOCKER` set a
+/// missing daemon fails the test instead.
+pub async fn runtime() -> Option<DockerRuntime> {
+    let endpoint = DockerEndpoint::from_variables(|name| std::env::var(name).ok());
+    let runtime = DockerRuntime::new(Arc::new(SystemClock::new()), endpoint);
+    match runtime.preflight().await {
+        Ok(_) => Some(runtime),
+        Err(error) => {
+            assert!(std::env::var_os("REFRAIN_REQUIRE_DOCKER").is_none(), "Docker is required: {error}");
+            println!("skipped: no Docker daemon");
+            None
+        }
+    }
+}
+
+/// An environment's description for a test named `name`.
+pub fn spec(name: &str, image: &str, scratch: &Path) -> EnvironmentSpec {
+    let run = RunName::new(format!("test-{name}")).expect("a valid name");
+    EnvironmentSpec {
+        attempt: AttemptId { run, cell: CellId::from_stored("harness__model__task__r1"), number: 1 },
+        purpose: "agent",
+        scratch: scratch.join("environment"),
+        env: Vec::new(),
+        image: Some(image.to_owned()),
+        container: ContainerOptions::default(),
+    }
+}
+
+/// Runs the `docker` command and returns what it printed.
+pub fn docker(args: &[&str]) -> String {
+    let output = std::process::Command::new("docker").args(args).output().expect("the docker command runs");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Returns the ids of the containers of a test.
+pub fn containers(name: &str) -> Vec<String> {
+    let filter = format!("label=refrain.run=test-{name}");
+    docker(&["ps", "-aq", "--filter", &filter]).lines().map(str::to_owned).collect()
+}
