@@ -1,6 +1,6 @@
 //! What the tests of the Docker runtime share: the rule when they are skipped, and the images they run in.
 
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,6 +47,9 @@ pub fn spec(name: &str, image: &str, scratch: &Path) -> EnvironmentSpec {
 /// Runs the `docker` command and returns what it printed.
 pub fn docker(args: &[&str]) -> String {
     let output = std::process::Command::new("docker").args(args).output().expect("the docker command runs");
+    if !output.stderr.is_empty() {
+        println!("docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 

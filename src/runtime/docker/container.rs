@@ -11,7 +11,7 @@ use bollard::query_parameters::{
 use super::error::{failed, is_absent};
 use super::image::Image;
 use super::{keeper, labels, layout};
-use crate::domain::{ContainerOptions, Network};
+use crate::domain::ContainerOptions;
 use crate::runtime::owner::HostProcess;
 use crate::runtime::{EnvironmentSpec, RuntimeError};
 
@@ -30,9 +30,10 @@ pub(super) async fn open(
     client: &Docker,
     spec: &EnvironmentSpec,
     image: &Image,
+    network: String,
     lease: Duration,
 ) -> Result<Container, RuntimeError> {
-    let body = describe(spec, image, lease);
+    let body = describe(spec, image, network, lease);
     let options = CreateContainerOptionsBuilder::new().name(&labels::name(spec)).build();
     let created = client.create_container(Some(options), body).await;
     let id = created.map_err(|error| failed("create a container", &error))?.id;
@@ -91,7 +92,7 @@ fn variables(spec: &EnvironmentSpec, image: &Image) -> Vec<(String, String)> {
     env
 }
 
-fn describe(spec: &EnvironmentSpec, image: &Image, lease: Duration) -> ContainerCreateBody {
+fn describe(spec: &EnvironmentSpec, image: &Image, network: String, lease: Duration) -> ContainerCreateBody {
     let options = &spec.container;
     let words = keeper::argv(lease);
     let (program, rest) = words.split_at(1);
@@ -104,12 +105,12 @@ fn describe(spec: &EnvironmentSpec, image: &Image, lease: Duration) -> Container
         working_dir: Some("/".to_owned()),
         labels: Some(labels::of(spec, &HostProcess::current())),
         volumes: options.read_only.then(|| layout::WRITABLE.iter().map(|path| (*path).to_owned()).collect()),
-        host_config: Some(limits(options)),
+        host_config: Some(limits(options, network)),
         ..ContainerCreateBody::default()
     }
 }
 
-fn limits(options: &ContainerOptions) -> HostConfig {
+fn limits(options: &ContainerOptions, network: String) -> HostConfig {
     let bytes = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     #[expect(clippy::cast_possible_truncation, reason = "the configuration allows at most 4096 CPUs")]
     let nano_cpus = options.cpus.map(|cpus| (cpus * 1e9) as i64);
@@ -124,15 +125,8 @@ fn limits(options: &ContainerOptions) -> HostConfig {
         memory_swap: options.memory_bytes.map(bytes),
         nano_cpus,
         storage_opt: options.disk_bytes.map(|bytes| [("size".to_owned(), bytes.to_string())].into()),
-        network_mode: Some(network(options.network).to_owned()),
+        network_mode: Some(network),
         tmpfs: options.read_only.then(|| [("/run".to_owned(), "mode=1777,size=64m".to_owned())].into()),
         ..HostConfig::default()
-    }
-}
-
-fn network(network: Network) -> &'static str {
-    match network {
-        Network::None => "none",
-        Network::Bridge | Network::GatewayOnly => "bridge",
     }
 }

@@ -15,6 +15,7 @@ mod keeper;
 mod labels;
 mod layout;
 mod lease;
+mod network;
 mod sweep;
 mod transfer;
 
@@ -30,6 +31,7 @@ pub use self::connect::{DockerEndpoint, Tls};
 
 use self::environment::DockerEnvironment;
 use self::image::Images;
+use self::network::Networks;
 use super::{Environment, EnvironmentSpec, Runtime, RuntimeError, RuntimeInfo};
 use crate::clock::Clock;
 
@@ -44,13 +46,14 @@ pub struct DockerRuntime {
     lease: Duration,
     client: Arc<OnceCell<Docker>>,
     images: Arc<Images>,
+    networks: Arc<Networks>,
 }
 
 impl DockerRuntime {
     /// Makes a runtime that speaks to a daemon; nothing is connected before the first use.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, endpoint: DockerEndpoint) -> Self {
-        Self { clock, endpoint, lease: LEASE, client: Arc::default(), images: Arc::default() }
+        Self { clock, endpoint, lease: LEASE, client: Arc::default(), images: Arc::default(), networks: Arc::default() }
     }
 
     /// Sets how long a container lives without a sign of life of its host (30 minutes). Rounded up to seconds.
@@ -80,7 +83,8 @@ impl Runtime for DockerRuntime {
     async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
         let client = self.client().await?.clone();
         let image = self.images.ready(&client, spec.image.as_deref(), spec.container.pull).await?;
-        let container = container::open(&client, &spec, &image, self.lease).await?;
+        let network = self.networks.mode(&client, spec.container.network).await?;
+        let container = container::open(&client, &spec, &image, network, self.lease).await?;
         Ok(Box::new(DockerEnvironment::new(container, Arc::clone(&self.clock), self.lease)))
     }
 
