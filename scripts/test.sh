@@ -23,6 +23,14 @@ step_lints() {
 }
 
 step_tests() {
+    if docker version > /dev/null 2>&1; then
+        scripts/test-images.sh
+    elif [ -n "${REFRAIN_REQUIRE_DOCKER:-}" ]; then
+        echo "test.sh: no Docker daemon answers, and REFRAIN_REQUIRE_DOCKER is set" >&2
+        return 1
+    else
+        echo "test.sh: no Docker daemon answers; its tests are skipped"
+    fi
     if cargo nextest --version > /dev/null 2>&1; then
         cargo nextest run --all-features
         cargo test --quiet --doc --all-features
