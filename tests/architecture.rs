@@ -190,6 +190,8 @@ fn foreign_libraries_stay_behind_one_door() {
         ("serde_saphyr", &["src/config/yaml.rs"]),
         ("mlua", &["src/script/"]),
         ("rusqlite", &["src/store/"]),
+        ("bollard", &["src/runtime/docker/"]),
+        ("tar", &["src/runtime/docker/"]),
         ("anyhow", &["src/cli/", "src/main.rs"]),
         ("clap", &["src/cli/", "src/main.rs"]),
     ];
