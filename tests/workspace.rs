@@ -75,6 +75,8 @@ impl Environment for Folder {
             duration: Duration::ZERO,
             longest_silence: Duration::ZERO,
             leftovers: 0,
+            out_of_memory: None,
+            notes: Vec::new(),
         })
     }
 

@@ -41,6 +41,8 @@ pub enum LimitKind {
     Output,
     /// Sessions of one attempt.
     Sessions,
+    /// Bytes of memory.
+    Memory,
 }
 
 /// Which timer ended something. Messages always name the timer and its value.

@@ -10,7 +10,7 @@ use super::{Outcome, Reading};
 use crate::domain::Micros;
 use crate::domain::failure::{LimitKind, Timer};
 use crate::domain::session::SessionEnd;
-use crate::runtime::{Captured, ExecEnd, ExecReport};
+use crate::runtime::{Captured, ExecEnd, ExecReport, OutOfMemory};
 
 /// Why the session's own watch stopped the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,28 @@ pub(super) fn decide(evidence: Evidence<'_>, warnings: &mut Vec<String>) -> Sess
     by_limit(evidence)
         .or_else(|| by_deadline(evidence))
         .or_else(|| by_record(evidence, warnings))
+        .or_else(|| by_memory(evidence))
         .unwrap_or_else(|| by_exit(evidence, warnings))
+}
+
+/// A command that failed without a record while processes were killed for want of memory: its own want, or the
+/// machine's.
+fn by_memory(evidence: Evidence<'_>) -> Option<SessionEnd> {
+    let how = match evidence.exec.end {
+        ExecEnd::Exited(0) => return None,
+        ExecEnd::Signaled(signal) => format!("it ended by signal {signal}"),
+        _ => "it failed".to_owned(),
+    };
+    Some(match evidence.exec.out_of_memory? {
+        OutOfMemory::Limit(limit) => {
+            let message = format!("memory limit of {limit} bytes reached: processes were killed, and {how}");
+            SessionEnd::Limit { limit: LimitKind::Memory, message }
+        }
+        OutOfMemory::Machine => {
+            let message = format!("the machine ran out of memory and killed processes of the session, and {how}");
+            SessionEnd::Lost { message }
+        }
+    })
 }
 
 /// What we stopped.

@@ -144,6 +144,10 @@ pub async fn run(
         printed: exec.stdout.total > 0,
     };
     let end = ending::decide(evidence, &mut warnings);
+    warnings.extend(exec.notes.iter().cloned());
+    if exec.out_of_memory.is_some() && end == SessionEnd::Completed {
+        warnings.push("processes were killed for want of memory while it ran".to_owned());
+    }
     if exec.leftovers > 0 {
         warnings.push(format!("{} processes outlived the harness and were ended", exec.leftovers));
     }

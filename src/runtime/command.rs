@@ -163,6 +163,19 @@ pub struct ExecReport {
     pub longest_silence: Duration,
     /// Processes that outlived the leader and were killed.
     pub leftovers: usize,
+    /// Whether processes of the environment were killed for want of memory meanwhile, and whose want it was.
+    pub out_of_memory: Option<OutOfMemory>,
+    /// What a reader should know of the output: cut, taken from elsewhere, changed by the command itself.
+    pub notes: Vec<String>,
+}
+
+/// Why the operating system killed processes for want of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutOfMemory {
+    /// They met the environment's own limit, of this many bytes.
+    Limit(u64),
+    /// The machine had no more.
+    Machine,
 }
 
 impl ExecReport {
@@ -170,5 +183,21 @@ impl ExecReport {
     #[must_use]
     pub fn success(&self) -> bool {
         self.end == ExecEnd::Exited(0)
+    }
+
+    /// The report of a command that was stopped before it began.
+    pub(crate) fn never_started() -> Self {
+        Self {
+            end: ExecEnd::Stopped,
+            exit_code: None,
+            signal: None,
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+            duration: Duration::ZERO,
+            longest_silence: Duration::ZERO,
+            leftovers: 0,
+            out_of_memory: None,
+            notes: Vec::new(),
+        }
     }
 }

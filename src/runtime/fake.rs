@@ -175,6 +175,8 @@ impl FakeEnvironment {
             duration,
             longest_silence: duration,
             leftovers: answer.leftovers,
+            out_of_memory: None,
+            notes: Vec::new(),
         })
     }
 }

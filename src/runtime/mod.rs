@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-pub use command::{Captured, Chunk, Command, ExecEnd, ExecReport, Limits, Output, Stdin, Stream};
+pub use command::{Captured, Chunk, Command, ExecEnd, ExecReport, Limits, OutOfMemory, Output, Stdin, Stream};
 
 use crate::domain::{AttemptId, ContainerOptions};
 

@@ -19,6 +19,8 @@ fn exec(end: ExecEnd) -> ExecReport {
         duration: 3 * S,
         longest_silence: S,
         leftovers: 0,
+        out_of_memory: None,
+        notes: Vec::new(),
     }
 }
 
@@ -171,4 +173,24 @@ fn the_rest_of_our_stops() {
     assert_eq!(end, SessionEnd::Limit { limit: LimitKind::Output, message });
     let (end, _) = end_of(&Case { stop: Some(Stop::Silent(3 * S)), ..case(ExecEnd::Stopped, silent()) });
     assert_eq!(end, SessionEnd::NotStarted { message: "it printed nothing within 3.0 s".to_owned() });
+}
+
+#[test]
+fn want_of_memory_is_the_agents_where_it_met_its_own_limit_and_the_machines_otherwise() {
+    let killed = |out_of_memory, end| {
+        let exec = ExecReport { out_of_memory, ..exec(end) };
+        let reading = Reading { started: true, ..Reading::default() };
+        let evidence =
+            Evidence { exec: &exec, stop: None, recorded: false, reading: &reading, deadline: None, printed: true };
+        decide(evidence, &mut Vec::new())
+    };
+    let limit = killed(Some(OutOfMemory::Limit(64)), ExecEnd::Signaled(9));
+    assert!(matches!(&limit, SessionEnd::Limit { limit: LimitKind::Memory, message } if message.contains("64 bytes")));
+    let machine = killed(Some(OutOfMemory::Machine), ExecEnd::Exited(137));
+    assert!(matches!(machine, SessionEnd::Lost { .. }), "{machine:?}");
+    let own = killed(None, ExecEnd::Signaled(9));
+    assert!(matches!(own, SessionEnd::AgentFailed { .. }), "{own:?}");
+    // A command that ended well although a child of it was killed did not fail for it.
+    let well = killed(Some(OutOfMemory::Limit(64)), ExecEnd::Exited(0));
+    assert!(!matches!(well, SessionEnd::Limit { .. }), "{well:?}");
 }

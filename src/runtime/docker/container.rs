@@ -9,6 +9,7 @@ use bollard::query_parameters::{
 };
 
 use super::error::{failed, is_absent};
+use super::exec::Commands;
 use super::image::Image;
 use super::{keeper, labels, layout};
 use crate::domain::ContainerOptions;
@@ -23,6 +24,7 @@ pub(super) struct Container {
     pub(super) image: Image,
     /// Variables that every command gets.
     pub(super) env: Vec<(String, String)>,
+    pub(super) commands: Commands,
 }
 
 /// Creates and starts a container. One that cannot be started is removed again.
@@ -37,7 +39,8 @@ pub(super) async fn open(
     let options = CreateContainerOptionsBuilder::new().name(&labels::name(spec)).build();
     let created = client.create_container(Some(options), body).await;
     let id = created.map_err(|error| failed("create a container", &error))?.id;
-    let container = Container { client: client.clone(), id, image: image.clone(), env: variables(spec, image) };
+    let (image, env) = (image.clone(), variables(spec, image));
+    let container = Container { client: client.clone(), id, image, env, commands: Commands::default() };
     match container.start().await {
         Ok(()) => Ok(container),
         Err(error) => {

@@ -13,7 +13,7 @@ use super::streams::Streams;
 use super::tree::{Ended, Tree};
 use super::watch::Watch;
 use crate::clock::Clock;
-use crate::runtime::{Captured, Command, ExecEnd, ExecReport, Limits, Output, RuntimeError};
+use crate::runtime::{Command, ExecEnd, ExecReport, Limits, Output, RuntimeError};
 
 /// How long processes that outlive their leader may take to end by themselves: a shell does not wait for a process
 /// substitution, and such an ending is no leftover.
@@ -39,7 +39,7 @@ impl Exec<'_> {
     /// Runs it. `began` is told the tree as soon as there is one.
     pub(super) async fn run(&self, output: Output, began: impl FnOnce(&Tree)) -> Result<ExecReport, RuntimeError> {
         if self.stop.is_cancelled() {
-            return Ok(never_started());
+            return Ok(ExecReport::never_started());
         }
         let (mut streams, out, err) = Streams::open(output)?;
         let mut child = launch::spawn(self.command, self.around, &self.marks, [out, err]).await?;
@@ -77,6 +77,8 @@ impl Exec<'_> {
             duration,
             longest_silence: watch.silence(started + duration),
             leftovers: ended.killed,
+            out_of_memory: None,
+            notes: Vec::new(),
         })
     }
 
@@ -90,7 +92,7 @@ impl Exec<'_> {
     ) -> Result<Ending, RuntimeError> {
         loop {
             let now = self.clock.elapsed();
-            if let Some(end) = watch.check(now, streams.total(), tree) {
+            if let Some(end) = watch.check(now, streams.total(), || cpu_ticks(tree)) {
                 return Ok(Ending::Ours(end));
             }
             tokio::select! {
@@ -198,19 +200,10 @@ fn by_itself(status: ExitStatus) -> ExecEnd {
     }
 }
 
-fn wait_failed(source: std::io::Error) -> RuntimeError {
-    RuntimeError::Io { action: "wait for the command", source }
+fn cpu_ticks(tree: &Tree) -> Option<u64> {
+    Some(tree.members()?.iter().map(|process| process.ticks).sum())
 }
 
-fn never_started() -> ExecReport {
-    ExecReport {
-        end: ExecEnd::Stopped,
-        exit_code: None,
-        signal: None,
-        stdout: Captured::default(),
-        stderr: Captured::default(),
-        duration: Duration::ZERO,
-        longest_silence: Duration::ZERO,
-        leftovers: 0,
-    }
+fn wait_failed(source: std::io::Error) -> RuntimeError {
+    RuntimeError::Io { action: "wait for the command", source }
 }

@@ -6,7 +6,7 @@ use crate::runtime::Captured;
 
 /// A stream's first quarter and last three quarters of `limit` bytes; everything between is counted and dropped.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(in crate::runtime) struct Kept {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     head_limit: usize,
@@ -15,12 +15,12 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(in crate::runtime) fn new(limit: usize) -> Self {
         let head_limit = limit / 4;
         Self { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit: limit - head_limit, total: 0 }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(in crate::runtime) fn push(&mut self, bytes: &[u8]) {
         self.total = self.total.saturating_add(bytes.len() as u64);
         let room = self.head_limit - self.head.len();
         let (head, rest) = bytes.split_at(room.min(bytes.len()));
@@ -31,11 +31,11 @@ impl Kept {
         self.tail.extend(rest);
     }
 
-    pub(super) fn total(&self) -> u64 {
+    pub(in crate::runtime) fn total(&self) -> u64 {
         self.total
     }
 
-    pub(super) fn finish(self) -> Captured {
+    pub(in crate::runtime) fn finish(self) -> Captured {
         let mut bytes = self.head;
         bytes.extend(self.tail);
         let cut = (bytes.len() as u64) < self.total;

@@ -7,13 +7,13 @@
 mod environment;
 mod exec;
 mod folder;
-mod kept;
+pub(super) mod kept;
 mod launch;
 mod owner;
 pub(super) mod processes;
 mod streams;
 mod tree;
-mod watch;
+pub(super) mod watch;
 
 use std::fs;
 use std::io;

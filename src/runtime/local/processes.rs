@@ -19,7 +19,7 @@ pub(in crate::runtime) struct Process {
 }
 
 /// Clock ticks a second in `/proc`; a constant of the interface on all architectures that matter here.
-pub(super) const TICKS_PER_SECOND: u64 = 100;
+pub(in crate::runtime) const TICKS_PER_SECOND: u64 = 100;
 
 /// Reads the processes whose pid `wanted` accepts; `None` where there is no process table.
 ///

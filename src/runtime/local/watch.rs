@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::processes::TICKS_PER_SECOND;
-use super::tree::Tree;
 use crate::domain::failure::Timer;
 use crate::runtime::{ExecEnd, Limits};
 
@@ -15,7 +14,7 @@ const BUSY_SHARE: f64 = 0.05;
 
 /// What is known of a command's progress. Times are those of the clock.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(in crate::runtime) struct Watch {
     limits: Limits,
     started: Duration,
     last_output: Duration,
@@ -26,7 +25,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(limits: Limits, started: Duration) -> Self {
+    pub(in crate::runtime) fn new(limits: Limits, started: Duration) -> Self {
         Self {
             limits,
             started,
@@ -38,18 +37,18 @@ impl Watch {
     }
 
     /// Notes that output came.
-    pub(super) fn output(&mut self, now: Duration) {
+    pub(in crate::runtime) fn output(&mut self, now: Duration) {
         self.longest_silence = self.silence(now);
         self.last_output = now;
     }
 
     /// Returns the longest time without output, the current one included.
-    pub(super) fn silence(&self, now: Duration) -> Duration {
+    pub(in crate::runtime) fn silence(&self, now: Duration) -> Duration {
         self.longest_silence.max(now.saturating_sub(self.last_output))
     }
 
     /// Returns how long to wait at most before the next check.
-    pub(super) fn pause(&self, now: Duration) -> Duration {
+    pub(in crate::runtime) fn pause(&self, now: Duration) -> Duration {
         match self.limits.timeout {
             Some((_, limit)) => TICK.min((self.started + limit).saturating_sub(now)),
             None => TICK,
@@ -57,12 +56,26 @@ impl Watch {
     }
 
     /// Returns the limit that the command has reached, if one is.
-    pub(super) fn check(&mut self, now: Duration, total: u64, tree: &Tree) -> Option<ExecEnd> {
-        self.over_output(total).or_else(|| self.over_idle(now, || cpu_ticks(tree))).or_else(|| self.over_time(now))
+    ///
+    /// `cpu` tells how many clock ticks of CPU the command has used; it is asked only when [`Watch::cpu_is_due`].
+    pub(in crate::runtime) fn check(
+        &mut self,
+        now: Duration,
+        total: u64,
+        cpu: impl FnOnce() -> Option<u64>,
+    ) -> Option<ExecEnd> {
+        self.over_output(total).or_else(|| self.over_idle(now, cpu)).or_else(|| self.over_time(now))
+    }
+
+    /// Tells whether CPU use is to be read: only after a while of silence, and then seldom, because it costs.
+    pub(in crate::runtime) fn cpu_is_due(&self, now: Duration) -> bool {
+        let sampled = self.sample.map_or(self.started, |(at, _)| at);
+        let since = now.saturating_sub(self.last_output.max(sampled));
+        self.limits.idle.is_some_and(|limit| since >= (limit / 8).max(TICK))
     }
 
     /// Tells whether the output is more than allowed.
-    pub(super) fn over_output(&self, total: u64) -> Option<ExecEnd> {
+    pub(in crate::runtime) fn over_output(&self, total: u64) -> Option<ExecEnd> {
         let limit = self.limits.output_bytes?;
         (total > limit).then_some(ExecEnd::OutputLimit { limit })
     }
@@ -72,12 +85,9 @@ impl Watch {
         (now.saturating_sub(self.started) >= limit).then_some(ExecEnd::TimedOut { timer, limit })
     }
 
-    /// Reads CPU use only after a while of silence, and then seldom: it costs a look at the process table.
     fn over_idle(&mut self, now: Duration, cpu: impl FnOnce() -> Option<u64>) -> Option<ExecEnd> {
         let limit = self.limits.idle?;
-        let interval = (limit / 8).max(TICK);
-        let sampled = self.sample.map_or(self.started, |(at, _)| at);
-        if now.saturating_sub(self.last_output.max(sampled)) >= interval
+        if self.cpu_is_due(now)
             && let Some(ticks) = cpu()
         {
             if let Some((at, before)) = self.sample {
@@ -92,10 +102,6 @@ impl Watch {
         let idle = now.saturating_sub(self.last_output.max(self.last_busy));
         (idle >= limit).then_some(ExecEnd::TimedOut { timer: Timer::Idle, limit })
     }
-}
-
-fn cpu_ticks(tree: &Tree) -> Option<u64> {
-    Some(tree.members()?.iter().map(|process| process.ticks).sum())
 }
 
 #[cfg(test)]

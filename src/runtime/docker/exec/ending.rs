@@ -1,0 +1,273 @@
+//! What a command's end is, from the daemon, the wrapper's record and the log: each where it is the authority.
+//!
+//! The daemon tells the exit code, since no process in the container can make it lie. The record tells what the code
+//! cannot: a signal, sizes, memory. The log tells what was printed.
+
+use std::time::Duration;
+
+use super::daemon::{self, Fate};
+use super::frame::{How, Record, closing_record};
+use super::script::{base, program};
+use super::session::Session;
+use super::sink::{Sink, SpoolFile};
+use super::{layout, log};
+use crate::runtime::{ExecEnd, ExecReport, OutOfMemory, RuntimeError};
+
+/// How long the daemon may take to note an end that the wrapper has reported.
+const NOTED: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long a container that was killed may take to look it, once its processes are gone.
+const FALL: Duration = Duration::from_secs(1);
+/// The most that is fetched of a log where nothing else limits it: a file may claim any size.
+const LONGEST_LOG: u64 = 1 << 30;
+/// From here on a limit of memory is none.
+const NO_LIMIT: u64 = 1 << 62;
+/// The longest closing record.
+const LONGEST_RECORD: u64 = 4096;
+
+/// The end of a command's first process.
+struct Status {
+    end: ExecEnd,
+    code: Option<i32>,
+    signal: Option<i32>,
+}
+
+/// Makes the report of a command that is over. `ours` is what of ours ended it.
+pub(super) async fn report(mut session: Session<'_>, ours: Option<ExecEnd>) -> Result<ExecReport, RuntimeError> {
+    let measured = session.clock.elapsed().saturating_sub(session.began);
+    let mut notes = Vec::new();
+    let fate = fate(&mut session, &mut notes).await?;
+    if let Some(reason) = &session.heard.refused {
+        return Err(refusal(&session, reason));
+    }
+    let record = match session.heard.ended.take() {
+        Some(record) => Some(record),
+        None => unreported(&mut session, fate).await?,
+    };
+    if session.cut && ours.is_none() && matches!(session.sink, Sink::Captured(_)) {
+        let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the connection to the daemon was cut");
+        return Err(RuntimeError::Io { action: "read a command's output", source });
+    }
+    // A record that says otherwise than the daemon is not the wrapper's last word.
+    let record = record.filter(|record| match fate {
+        Fate::Exited(code) => record.status == code,
+        Fate::Running | Fate::Unknown => true,
+    });
+    let status = status(record.as_ref(), fate, &mut notes);
+    complete(&mut session, record.as_ref(), &mut notes).await?;
+    let out_of_memory = match &record {
+        Some(record) => out_of_memory(record),
+        None => daemon::out_of_memory(session.container).await?,
+    };
+    let duration = match &record {
+        Some(record) if ours.is_none() => record.duration.min(measured),
+        _ => measured,
+    };
+    let end = ours.or_else(|| session.watch.over_output(session.sink.total())).unwrap_or(status.end);
+    let longest_silence = session.watch.silence(session.began + duration);
+    let (stdout, stderr) = session.sink.finish()?;
+    Ok(ExecReport {
+        end,
+        exit_code: status.code,
+        signal: status.signal,
+        stdout,
+        stderr,
+        duration,
+        longest_silence,
+        leftovers: record.map_or(0, |record| record.killed),
+        out_of_memory,
+        notes,
+    })
+}
+
+/// Asks the daemon for the end until it knows it.
+async fn fate(session: &mut Session<'_>, notes: &mut Vec<String>) -> Result<Fate, RuntimeError> {
+    let until = session.clock.elapsed() + NOTED;
+    loop {
+        let fate = daemon::fate(session.container, &session.exec).await?;
+        if fate != Fate::Running {
+            return Ok(fate);
+        }
+        if session.clock.elapsed() >= until {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    // It has reported its end and lives on: those were not the wrapper's words.
+    session.heard.ended = None;
+    notes.push("it was still running after its end had been reported, and was killed".to_owned());
+    session.end_with_wrapper().await?;
+    daemon::fate(session.container, &session.exec).await
+}
+
+/// A command that has ended without the wrapper's word: the container was lost, the stream was, or the wrapper was
+/// killed.
+async fn unreported(session: &mut Session<'_>, fate: Fate) -> Result<Option<Record>, RuntimeError> {
+    let container = session.container;
+    let until = session.clock.elapsed() + FALL;
+    let killed = fate == Fate::Exited(137) || fate == Fate::Unknown;
+    loop {
+        if let Some(cause) = daemon::cause_of_loss(container).await? {
+            // What it had printed is kept for whoever reads the log later.
+            let mut notes = Vec::new();
+            if let Err(error) = complete(session, None, &mut notes).await {
+                tracing::debug!(%error, "the log of a lost command was not fetched");
+            }
+            return Err(RuntimeError::Lost(cause));
+        }
+        if !killed || session.clock.elapsed() >= until {
+            break;
+        }
+        tokio::time::sleep(PAUSE * 10).await;
+    }
+    let complaint = session.heard.complaint.trim();
+    if session.heard.begun.is_none() && !complaint.is_empty() {
+        if complaint.contains("executable file not found") || complaint.contains("no such file or directory") {
+            let reason = format!("the image has no shell to start it with: {complaint}");
+            return Err(RuntimeError::NotRunnable { program: program(session.command).to_owned(), reason });
+        }
+        let source = std::io::Error::other(complaint.to_owned());
+        return Err(RuntimeError::Io { action: "start a command", source });
+    }
+    let mut file = Vec::new();
+    let path = format!("{}.end", base(&session.id));
+    let mut keep = |bytes: &[u8]| {
+        file.extend_from_slice(bytes);
+        Ok(())
+    };
+    log::fetch(container, &path, LONGEST_RECORD, &mut keep).await?;
+    let record = closing_record(&file, &session.nonce);
+    if record.is_none() && fate == Fate::Unknown {
+        return Err(RuntimeError::Lost("the daemon has forgotten the command, and it has left no record".to_owned()));
+    }
+    Ok(record)
+}
+
+fn refusal(session: &Session<'_>, reason: &str) -> RuntimeError {
+    let command = session.command;
+    let name = program(command);
+    let reason = match reason {
+        "folder" => {
+            let folder = std::path::Path::new(layout::WORKSPACE).join(command.cwd.as_deref().unwrap_or("".as_ref()));
+            format!("its working directory `{}` does not exist or may not be entered", folder.display())
+        }
+        "directory" => format!("`{name}` is a directory"),
+        "mode" => format!("`{name}` is not executable; `chmod +x` it"),
+        "input" => "its standard input could not be written in the container".to_owned(),
+        _ if name.contains('/') => format!("`{name}` does not exist"),
+        _ => "there is no such program in PATH".to_owned(),
+    };
+    RuntimeError::NotRunnable { program: name.to_owned(), reason }
+}
+
+fn status(record: Option<&Record>, fate: Fate, notes: &mut Vec<String>) -> Status {
+    let code = match (fate, record) {
+        (Fate::Exited(code), _) => code,
+        (_, Some(record)) => record.status,
+        // Killed by us, wrapper and all, and forgotten.
+        (_, None) => 137,
+    };
+    let code = i32::try_from(code).unwrap_or(-1);
+    let how = match record {
+        Some(record) => record.how,
+        // The wrapper's own end, of a signal that was not meant for it alone.
+        None if code > 128 => How::Signal,
+        None => How::Exit,
+    };
+    match how {
+        How::Exit => Status { end: ExecEnd::Exited(code), code: Some(code), signal: None },
+        How::Signal => Status { end: ExecEnd::Signaled(code - 128), code: None, signal: Some(code - 128) },
+        How::Unknown => {
+            notes.push("the shell that waited for it was killed: its own exit code is unknown".to_owned());
+            Status { end: ExecEnd::Signaled(9), code: None, signal: Some(9) }
+        }
+    }
+}
+
+fn out_of_memory(record: &Record) -> Option<OutOfMemory> {
+    let limit = record.limit.filter(|&limit| limit < NO_LIMIT && record.hits > 0);
+    (record.ooms > 0).then(|| limit.map_or(OutOfMemory::Machine, OutOfMemory::Limit))
+}
+
+/// Makes spooled output whole: the log is the authority, and where it is gone, what was streamed stands in.
+async fn complete(
+    session: &mut Session<'_>,
+    record: Option<&Record>,
+    notes: &mut Vec<String>,
+) -> Result<(), RuntimeError> {
+    let Sink::Spooled(spool) = &mut session.sink else { return Ok(()) };
+    let most = session.command.limits.output_bytes.map_or(LONGEST_LOG, |limit| limit.saturating_add(1));
+    for (at, (name, suffix)) in [("standard output", "out"), ("standard error", "err")].into_iter().enumerate() {
+        let file = &mut spool.files[at];
+        let size = record.map(|record| record.sizes[at]);
+        if size == Some(Some(file.length)) {
+            continue;
+        }
+        if size == Some(None) {
+            notes.push(format!("no log of its {name} could be made in the container: only the stream was kept"));
+            continue;
+        }
+        let path = format!("{}.{suffix}", base(&session.id));
+        let mut fetched = file.beside()?;
+        let mut keep = |bytes: &[u8]| fetched.append(bytes);
+        match log::fetch(session.container, &path, most.max(file.length), &mut keep).await {
+            Ok(Some(_)) => join(file, fetched, name, notes)?,
+            Ok(None) => {
+                fetched.discard();
+                notes.push(format!("the log of its {name} is gone: what was streamed stands in for it"));
+            }
+            Err(error) => {
+                fetched.discard();
+                notes.push(format!(
+                    "the log of its {name} cannot be read ({error}): what was streamed stands in for it"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn join(file: &mut SpoolFile, fetched: SpoolFile, name: &str, notes: &mut Vec<String>) -> Result<(), RuntimeError> {
+    let (streamed, logged) = (file.length, fetched.length);
+    if logged >= streamed {
+        if logged > streamed {
+            notes.push(format!("{} bytes of its {name} came from the log, not from the stream", logged - streamed));
+        }
+        return file.adopt(fetched, false);
+    }
+    notes.push(format!(
+        "the log of its {name} was cut short by the command itself: {streamed} bytes were streamed before, and the {logged} \
+         bytes of the log stand behind them"
+    ));
+    file.adopt(fetched, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(status: i64, how: How) -> Record {
+        let duration = Duration::from_secs(1);
+        Record { status, how, killed: 0, duration, ooms: 0, hits: 0, limit: Some(64), sizes: [Some(0), Some(0)] }
+    }
+
+    #[test]
+    fn a_code_over_128_is_a_signal_only_where_one_was_sent() {
+        let ends = |record: Option<&Record>, fate| status(record, fate, &mut Vec::new()).end;
+        assert_eq!(ends(Some(&record(137, How::Exit)), Fate::Exited(137)), ExecEnd::Exited(137));
+        assert_eq!(ends(Some(&record(137, How::Signal)), Fate::Exited(137)), ExecEnd::Signaled(9));
+        assert_eq!(ends(None, Fate::Exited(137)), ExecEnd::Signaled(9));
+        assert_eq!(ends(None, Fate::Exited(2)), ExecEnd::Exited(2));
+        assert_eq!(ends(Some(&record(3, How::Exit)), Fate::Unknown), ExecEnd::Exited(3));
+    }
+
+    #[test]
+    fn whose_want_of_memory_it_was() {
+        let of = |ooms, hits, limit| out_of_memory(&Record { ooms, hits, limit, ..record(137, How::Signal) });
+        assert_eq!(of(0, 5, Some(64)), None);
+        assert_eq!(of(1, 5, Some(64)), Some(OutOfMemory::Limit(64)));
+        assert_eq!(of(1, 0, Some(64)), Some(OutOfMemory::Machine));
+        assert_eq!(of(1, 5, None), Some(OutOfMemory::Machine));
+        assert_eq!(of(1, 5, Some(i64::MAX as u64)), Some(OutOfMemory::Machine));
+    }
+}
