@@ -11,6 +11,7 @@ pub mod conformance;
 pub mod docker;
 #[cfg(any(test, feature = "test-util"))]
 pub mod fake;
+mod folder;
 pub mod local;
 pub(crate) mod owner;
 

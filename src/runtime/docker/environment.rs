@@ -58,11 +58,11 @@ impl Environment for DockerEnvironment {
     }
 
     async fn put(&self, from: &Path, to: &Path) -> Result<(), RuntimeError> {
-        transfer::put(&self.container, from, to).await
+        transfer::put(&self.container, from, to, self.clock.now()).await
     }
 
     async fn put_file(&self, content: &[u8], to: &Path, executable: bool) -> Result<(), RuntimeError> {
-        transfer::put_file(&self.container, content, to, executable).await
+        transfer::put_file(&self.container, content, to, executable, self.clock.now()).await
     }
 
     async fn get(&self, from: &Path, to: &Path) -> Result<Vec<String>, RuntimeError> {

@@ -10,10 +10,10 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::exec::{Exec, RECENT};
-use super::folder::{self, Folder};
 use super::launch::Surroundings;
 use super::tree::{Ended, Tree};
 use crate::clock::Clock;
+use crate::runtime::folder::{self, Folder};
 use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
 
 /// The variable that marks every process of an environment.

@@ -6,7 +6,6 @@
 
 mod environment;
 mod exec;
-mod folder;
 pub(super) mod kept;
 mod launch;
 mod owner;
@@ -29,6 +28,7 @@ use self::tree::Tree;
 use super::owner::Life;
 use super::{Environment, EnvironmentSpec, Runtime, RuntimeError, RuntimeInfo};
 use crate::clock::Clock;
+use crate::runtime::folder;
 
 /// The `PATH` of commands where none is given.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -7,36 +7,105 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// Deeper trees are left out: every level holds a descriptor.
-const MAX_DEPTH: usize = 128;
+pub(in crate::runtime) const MAX_DEPTH: usize = 128;
+/// Why a deeper tree is left out.
+pub(in crate::runtime) const TOO_DEEP: &str = "the tree is too deep";
+/// Why a named pipe is left out.
+pub(in crate::runtime) const PIPE: &str = "it is a named pipe";
+/// Why a device is left out.
+pub(in crate::runtime) const DEVICE: &str = "it is a device";
 
 /// An open folder.
 #[derive(Debug)]
-pub(super) struct Folder(OwnedFd);
+pub(in crate::runtime) struct Folder(OwnedFd);
 
 /// Where a copy failed, below the folder that was copied.
 #[derive(Debug)]
-pub(super) struct CopyError {
-    pub(super) at: PathBuf,
-    pub(super) source: io::Error,
+pub(in crate::runtime) struct CopyError {
+    pub(in crate::runtime) at: PathBuf,
+    pub(in crate::runtime) source: io::Error,
+}
+
+/// Takes what a walk meets. Paths are below the folder that is walked.
+pub(in crate::runtime) trait Sink {
+    /// A folder begins.
+    fn enter(&mut self, path: &Path) -> io::Result<()>;
+    /// The folder that began last ends.
+    fn leave(&mut self);
+    /// A plain file, open for reading.
+    fn file(&mut self, path: &Path, file: &mut File, executable: bool) -> io::Result<()>;
+    /// A symlink and its target.
+    fn link(&mut self, path: &Path, target: &OsStr) -> io::Result<()>;
+    /// Something that is no folder, file or link, or cannot be read. An error ends the walk.
+    fn leave_out(&mut self, path: &Path, why: &str) -> io::Result<()>;
+}
+
+/// Copies what a walk meets into another folder.
+struct Copy {
+    /// The folders that are open, from the top down.
+    folders: Vec<Folder>,
+    notes: Vec<String>,
+}
+
+impl Copy {
+    fn here(&self) -> &Folder {
+        // The top stays in the list from the beginning to the end.
+        &self.folders[self.folders.len() - 1]
+    }
+}
+
+impl Sink for Copy {
+    fn enter(&mut self, path: &Path) -> io::Result<()> {
+        let folder = self.here().make(name_of(path)?)?;
+        self.folders.push(folder);
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.folders.pop();
+    }
+
+    fn file(&mut self, path: &Path, file: &mut File, executable: bool) -> io::Result<()> {
+        let mut copy = self.here().create(name_of(path)?, executable)?;
+        io::copy(file, &mut copy).map(|_| ())
+    }
+
+    fn link(&mut self, path: &Path, target: &OsStr) -> io::Result<()> {
+        self.here().link(name_of(path)?, target)
+    }
+
+    fn leave_out(&mut self, path: &Path, why: &str) -> io::Result<()> {
+        self.notes.push(left_out(path, why));
+        Ok(())
+    }
+}
+
+fn name_of(path: &Path) -> io::Result<&OsStr> {
+    path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))
+}
+
+/// Says that something was not copied.
+pub(in crate::runtime) fn left_out(path: &Path, why: &str) -> String {
+    format!("left out `{}`: {why}", path.display())
 }
 
 impl Folder {
     /// Opens a folder that nobody but the host can exchange.
-    pub(super) fn open_trusted(path: &Path) -> io::Result<Self> {
+    pub(in crate::runtime) fn open_trusted(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::openat(CWD, path, flags, Mode::empty())?))
     }
 
     /// Opens the folder `relative` below this one; with `make`, creates what is missing and replaces what is in the
     /// way (a symlink, a file).
-    pub(super) fn below(&self, relative: &Path, make: bool) -> io::Result<Self> {
+    pub(in crate::runtime) fn below(&self, relative: &Path, make: bool) -> io::Result<Self> {
         let mut folder = Self(self.0.try_clone()?);
         for part in relative.components() {
             let Component::Normal(name) = part else {
@@ -47,12 +116,14 @@ impl Folder {
         Ok(folder)
     }
 
-    fn open(&self, name: &OsStr) -> io::Result<Self> {
+    /// Opens a folder by its name; a link is an error.
+    pub(in crate::runtime) fn open(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    fn make(&self, name: &OsStr) -> io::Result<Self> {
+    /// Opens a folder of that name, made where there is none; replaces a file or a link that is in the way.
+    pub(in crate::runtime) fn make(&self, name: &OsStr) -> io::Result<Self> {
         match self.open(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             // A file, a link to a folder, a link in a circle: whatever it is, it is not the folder.
@@ -71,7 +142,7 @@ impl Folder {
     }
 
     /// Creates a file; replaces a file or a link of that name.
-    pub(super) fn create(&self, name: &OsStr, executable: bool) -> io::Result<File> {
+    pub(in crate::runtime) fn create(&self, name: &OsStr, executable: bool) -> io::Result<File> {
         self.unlink(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
@@ -79,7 +150,7 @@ impl Folder {
     }
 
     /// Opens a plain file and tells whether it is executable; never waits for the other end of a pipe.
-    fn open_file(&self, name: &OsStr) -> io::Result<(File, bool)> {
+    pub(in crate::runtime) fn open_file(&self, name: &OsStr) -> io::Result<(File, bool)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.0, name, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&file)?;
@@ -102,24 +173,23 @@ impl Folder {
         Ok(names)
     }
 
-    fn kind(&self, name: &OsStr) -> io::Result<FileType> {
+    /// Tells what a name is, without following it.
+    pub(in crate::runtime) fn kind(&self, name: &OsStr) -> io::Result<FileType> {
         let stat = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode))
     }
 
-    /// Copies everything below this folder to `to`. Returns a note for each thing left out.
-    pub(super) fn copy(&self, to: &Self) -> Result<Vec<String>, CopyError> {
-        let mut notes = Vec::new();
-        self.copy_level(to, Path::new(""), 0, &mut notes)?;
-        Ok(notes)
+    /// Meets everything below this folder, a folder before what is in it.
+    pub(in crate::runtime) fn walk(&self, sink: &mut dyn Sink) -> Result<(), CopyError> {
+        self.walk_level(sink, Path::new(""), 0)
     }
 
-    fn copy_level(&self, to: &Self, at: &Path, depth: usize, notes: &mut Vec<String>) -> Result<(), CopyError> {
+    fn walk_level(&self, sink: &mut dyn Sink, at: &Path, depth: usize) -> Result<(), CopyError> {
         let names = self.names().map_err(|source| CopyError { at: at.to_owned(), source })?;
         for name in names {
             let path = at.join(&name);
-            let mut leave_out = |why: &str| notes.push(format!("left out `{}`: {why}", path.display()));
             let failed = |source| CopyError { at: path.clone(), source };
+            let mut leave_out = |why: &str| sink.leave_out(&path, why).map_err(failed);
             let kind = match self.kind(&name) {
                 Ok(kind) => kind,
                 // Somebody still works here, and removed it between two looks.
@@ -127,33 +197,50 @@ impl Folder {
                 Err(error) => return Err(failed(error)),
             };
             match kind {
-                FileType::Directory if depth >= MAX_DEPTH => leave_out("the tree is too deep"),
+                FileType::Directory if depth >= MAX_DEPTH => leave_out(TOO_DEEP)?,
                 FileType::Directory => match self.open(&name) {
-                    Ok(folder) => folder.copy_level(&to.make(&name).map_err(failed)?, &path, depth + 1, notes)?,
-                    Err(error) if is_unreadable(&error) => leave_out("the folder cannot be read"),
+                    Ok(folder) => {
+                        sink.enter(&path).map_err(failed)?;
+                        folder.walk_level(sink, &path, depth + 1)?;
+                        sink.leave();
+                    }
+                    Err(error) if is_unreadable(&error) => leave_out("the folder cannot be read")?,
                     Err(error) => return Err(failed(error)),
                 },
                 FileType::RegularFile => match self.open_file(&name) {
-                    Ok((mut file, executable)) => {
-                        let mut copy = to.create(&name, executable).map_err(failed)?;
-                        io::copy(&mut file, &mut copy).map_err(failed)?;
-                    }
-                    Err(error) if is_unreadable(&error) => leave_out("the file cannot be read"),
+                    Ok((mut file, executable)) => sink.file(&path, &mut file, executable).map_err(failed)?,
+                    Err(error) if is_unreadable(&error) => leave_out("the file cannot be read")?,
                     Err(error) => return Err(failed(error)),
                 },
-                FileType::Symlink => self.copy_link(to, &name).map_err(failed)?,
-                FileType::Fifo => leave_out("it is a named pipe"),
-                FileType::Socket => leave_out("it is a socket"),
-                _ => leave_out("it is a device"),
+                FileType::Symlink => {
+                    let target = self.target(&name).map_err(failed)?;
+                    sink.link(&path, &target).map_err(failed)?;
+                }
+                FileType::Fifo => leave_out(PIPE)?,
+                FileType::Socket => leave_out("it is a socket")?,
+                _ => leave_out(DEVICE)?,
             }
         }
         Ok(())
     }
 
-    fn copy_link(&self, to: &Self, name: &OsStr) -> io::Result<()> {
-        let target = rustix::fs::readlinkat(&self.0, name, Vec::new())?;
-        to.unlink(name)?;
-        Ok(rustix::fs::symlinkat(OsStr::from_bytes(target.as_bytes()), &to.0, name)?)
+    /// Copies everything below this folder to `to`. Returns a note for each thing left out.
+    pub(in crate::runtime) fn copy(&self, to: &Self) -> Result<Vec<String>, CopyError> {
+        let top = to.0.try_clone().map_err(|error| CopyError { at: PathBuf::new(), source: error })?;
+        let mut copy = Copy { folders: vec![Self(top)], notes: Vec::new() };
+        self.walk(&mut copy)?;
+        Ok(copy.notes)
+    }
+
+    /// Returns the target of a symlink, byte for byte.
+    pub(in crate::runtime) fn target(&self, name: &OsStr) -> io::Result<OsString> {
+        Ok(OsString::from_vec(rustix::fs::readlinkat(&self.0, name, Vec::new())?.into_bytes()))
+    }
+
+    /// Makes a symlink; replaces a file or a link of that name.
+    pub(in crate::runtime) fn link(&self, name: &OsStr, target: &OsStr) -> io::Result<()> {
+        self.unlink(name)?;
+        Ok(rustix::fs::symlinkat(target, &self.0, name)?)
     }
 
     /// Makes this folder and all below it writable for their owner, so that they can be removed, and moves what lies too
@@ -193,7 +280,7 @@ impl Folder {
 
 /// Removes a tree, also one with read-only folders, and one that is deeper than descriptors or the stack allow. A tree
 /// that is not there is removed.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(in crate::runtime) fn remove(path: &Path) -> io::Result<()> {
     let mut last = match std::fs::remove_dir_all(path) {
         Err(error) if path.symlink_metadata().is_ok() => error,
         Ok(()) | Err(_) => return Ok(()),
@@ -224,96 +311,4 @@ fn is_unreadable(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    fn copy(from: &Path, to: &Path) -> Vec<String> {
-        fs::create_dir_all(to).expect("made");
-        let to = Folder::open_trusted(to).expect("opens");
-        Folder::open_trusted(from).expect("opens").copy(&to).expect("copies")
-    }
-
-    #[test]
-    fn links_stay_links_and_modes_keep_their_executable_bit() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        fs::create_dir_all(from.join("a/b")).expect("made");
-        fs::write(from.join("a/b/run"), "#!").expect("written");
-        fs::set_permissions(from.join("a/b/run"), fs::Permissions::from_mode(0o700)).expect("set");
-        fs::write(from.join("a/data"), "x").expect("written");
-        symlink("/etc/passwd", from.join("out")).expect("linked");
-        symlink("nowhere", from.join("a/dangling")).expect("linked");
-        let odd = OsStr::from_bytes(b"odd \xff\nname");
-        fs::write(from.join(odd), "odd").expect("written");
-
-        assert_eq!(copy(&from, &to), Vec::<String>::new());
-        assert_eq!(fs::read_link(to.join("out")).expect("a link"), Path::new("/etc/passwd"));
-        assert_eq!(fs::read_link(to.join("a/dangling")).expect("a link"), Path::new("nowhere"));
-        assert_eq!(fs::read(to.join(odd)).expect("there"), b"odd");
-        let mode = |path: &str| fs::metadata(to.join(path)).expect("there").permissions().mode() & 0o100;
-        assert_eq!((mode("a/b/run"), mode("a/data")), (0o100, 0));
-    }
-
-    #[test]
-    fn a_link_in_the_way_is_replaced_and_what_it_led_to_is_left_alone() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (from, to, outside) = (dir.path().join("from"), dir.path().join("to"), dir.path().join("outside"));
-        for folder in [&from.join("tests"), &to, &outside] {
-            fs::create_dir_all(folder).expect("made");
-        }
-        fs::write(from.join("tests/t"), "hidden").expect("written");
-        fs::write(from.join("file"), "new").expect("written");
-        fs::write(outside.join("precious"), "old").expect("written");
-        symlink(&outside, to.join("tests")).expect("linked");
-        symlink(outside.join("precious"), to.join("file")).expect("linked");
-
-        copy(&from, &to);
-        assert_eq!(fs::read(to.join("tests/t")).expect("there"), b"hidden");
-        assert!(!outside.join("t").exists());
-        assert_eq!(fs::read(outside.join("precious")).expect("there"), b"old");
-        assert_eq!(fs::read(to.join("file")).expect("there"), b"new");
-    }
-
-    #[test]
-    fn pipes_and_sockets_are_named_and_left_out() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        fs::create_dir_all(&from).expect("made");
-        rustix::fs::mkfifoat(CWD, from.join("fifo"), Mode::from_raw_mode(0o600)).expect("made");
-        let _socket = std::os::unix::net::UnixListener::bind(from.join("socket")).expect("bound");
-        let notes = copy(&from, &to);
-        assert_eq!(notes, ["left out `fifo`: it is a named pipe", "left out `socket`: it is a socket"]);
-    }
-
-    #[test]
-    fn trees_deeper_than_any_path_are_left_out_and_removed() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        fs::create_dir(&from).expect("made");
-        let mut folder = Folder::open_trusted(&from).expect("opens");
-        for _ in 0..1200 {
-            folder = folder.make(OsStr::new("deep")).expect("made");
-        }
-        let notes = copy(&from, &to);
-        assert_eq!(notes.len(), 1);
-        assert!(notes[0].ends_with("the tree is too deep"), "{}", notes[0]);
-        remove(&from).expect("removed");
-        assert!(!from.exists());
-    }
-
-    #[test]
-    fn read_only_folders_are_removed() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let top = dir.path().join("top");
-        fs::create_dir_all(top.join("locked/inner")).expect("made");
-        fs::write(top.join("locked/inner/file"), "x").expect("written");
-        for folder in ["locked/inner", "locked"] {
-            fs::set_permissions(top.join(folder), fs::Permissions::from_mode(0o000)).expect("set");
-        }
-        remove(&top).expect("removed");
-        assert!(!top.exists());
-        remove(&top).expect("removing nothing is no error");
-    }
-}
+mod tests;
