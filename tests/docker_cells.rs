@@ -24,10 +24,9 @@ const AGENTS: &[Agent] = &[
     Agent { name: "honest", script: "echo 'def add(a, b): return a + b' > calc.py", solved: true },
     Agent { name: "idle", script: "echo looked around", solved: false },
     Agent {
+        // Right only if something of the agent is still there when its files are taken.
         name: "background",
-        script: "(trap '' HUP TERM; while :; do echo 'def add(a, b): return a + b' > /work/calc.py; sleep 0.05; \
-                 echo 'def add(a, b): return 0' > /work/calc.py; done) > /dev/null 2>&1 & sleep 0.2; \
-                 echo 'def add(a, b): return 0' > calc.py",
+        script: "(trap '' HUP TERM; sleep 2; echo 'def add(a, b): return a + b' > /work/calc.py) > /dev/null 2>&1 &",
         solved: false,
     },
     Agent {
@@ -68,7 +67,7 @@ const AGENTS: &[Agent] = &[
     Agent {
         name: "report",
         script: "echo '<testsuite tests=\"1\" failures=\"0\"><testcase classname=\"tests.test_calc\" name=\"test_add\"/>\
-                 </testsuite>' | tee junit.xml > results.xml; echo '1 passed' > report.txt; exit 0",
+                 </testsuite>' | tee junit.xml > results.xml; echo '1 passed' > report.txt",
         solved: false,
     },
     Agent {
@@ -108,7 +107,8 @@ fn refrain(dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
 fn run_file(name: &str, image: &str, agents: &[Agent], settings: &str) -> String {
     let mut text = format!("name: test-{name}\nharnesses:\n");
     for agent in agents {
-        let script = serde_json::to_string(agent.script).unwrap();
+        // An agent that prints nothing counts as one that never started.
+        let script = serde_json::to_string(&format!("{}\necho done", agent.script)).unwrap();
         text += &format!("  - name: {}\n    adapter: command\n    config: {{command: {script}}}\n", agent.name);
     }
     text + &format!(
@@ -137,7 +137,7 @@ async fn cheating_agents_do_not_pass_and_honest_ones_do() {
     assert_eq!(rows.len(), AGENTS.len());
     for agent in AGENTS {
         let row = rows.iter().find(|row| row["harness"] == agent.name).unwrap_or_else(|| panic!("{}", agent.name));
-        assert_eq!(row["solved"], agent.solved, "{}: {row}", agent.name);
+        assert_eq!(row["success"], agent.solved, "{}: {row}", agent.name);
     }
     assert_eq!(containers("cheats"), Vec::<String>::new(), "containers were left");
 }
@@ -153,13 +153,13 @@ async fn a_cell_runs_in_an_image_that_has_a_shell_and_nothing_else() {
     );
     let agents = [
         Agent { name: "honest", script: "sed -i 's/a - b/a + b/' calc.py; id -u", solved: true },
-        Agent { name: "idle", script: "true", solved: false },
+        Agent { name: "idle", script: "cat calc.py", solved: false },
     ];
     write(&dir.path().join("runs/small.yaml"), &run_file("small", BUSYBOX, &agents, ""));
     let (code, stdout, stderr) = refrain(dir.path(), &["run", "runs/small.yaml"]);
     assert_eq!(code, Some(0), "{stdout}\n{stderr}");
     for row in results(dir.path(), "test-small") {
-        assert_eq!(row["solved"], row["harness"] == "honest", "{row}");
+        assert_eq!(row["success"], row["harness"] == "honest", "{row}");
     }
     assert_eq!(containers("small"), Vec::<String>::new(), "containers were left");
 }
