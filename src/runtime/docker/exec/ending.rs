@@ -84,7 +84,7 @@ pub(super) async fn report(mut session: Session<'_>, ours: Option<ExecEnd>) -> R
 async fn fate(session: &mut Session<'_>, notes: &mut Vec<String>) -> Result<Fate, RuntimeError> {
     let until = session.clock.elapsed() + NOTED;
     loop {
-        let fate = daemon::fate(session.container, &session.exec).await?;
+        let fate = session.fate().await?;
         if fate != Fate::Running {
             return Ok(fate);
         }
@@ -97,7 +97,7 @@ async fn fate(session: &mut Session<'_>, notes: &mut Vec<String>) -> Result<Fate
     session.heard.ended = None;
     notes.push("it was still running after its end had been reported, and was killed".to_owned());
     session.end_with_wrapper().await?;
-    daemon::fate(session.container, &session.exec).await
+    session.fate().await
 }
 
 /// A command that has ended without the wrapper's word: the container was lost, the stream was, or the wrapper was

@@ -42,7 +42,7 @@ pub(super) struct Record {
     pub(super) duration: Duration,
     /// Processes of the container that were killed for want of memory meanwhile.
     pub(super) ooms: u64,
-    /// How often the container's own limit was met meanwhile.
+    /// How often the container's own limit was ever met.
     pub(super) hits: u64,
     /// That limit in bytes.
     pub(super) limit: Option<u64>,

@@ -29,6 +29,8 @@ pub(super) enum How {
     Term,
     /// The deadly one, until nobody is left.
     Kill,
+    /// None.
+    Count,
 }
 
 /// Whose processes.
@@ -71,7 +73,11 @@ pub(super) async fn reap(container: &Container, how: How, whose: &Whose) -> Resu
 
 /// Runs the script once; what it or the daemon said instead of a count is the inner error.
 async fn attempt(container: &Container, how: How, whose: &Whose) -> Result<Result<Reaped, String>, RuntimeError> {
-    let how = if how == How::Term { "term" } else { "kill" };
+    let how = match how {
+        How::Term => "term",
+        How::Kill => "kill",
+        How::Count => "count",
+    };
     let (id, begun) = match whose {
         Whose::Command(id, begun) => (id.as_str(), *begun),
         Whose::All => ("", None),

@@ -28,6 +28,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(500);
 /// How long the wrapper may take to report once nothing else of the command is left: it sends what is left of the log.
 const REPORT: Duration = Duration::from_secs(30);
+/// The exit code that the daemon gives to what it could not start.
+const NOT_STARTED: i64 = 126;
 /// How long a command that was killed, wrapper and all, may take to be gone.
 const GONE: Duration = Duration::from_secs(10);
 
@@ -76,6 +78,8 @@ pub(super) struct Session<'a> {
     gone: Option<Duration>,
     /// How large the log was when it was last looked at, where the stream is lost.
     logged: u64,
+    /// When its processes were last counted.
+    counted: Duration,
 }
 
 impl<'a> Session<'a> {
@@ -106,6 +110,7 @@ impl<'a> Session<'a> {
             asked: now,
             gone: None,
             logged: 0,
+            counted: now,
         }
     }
 
@@ -171,7 +176,7 @@ impl<'a> Session<'a> {
     /// Ends the command and all that looks after it.
     pub(super) async fn end_with_wrapper(&mut self) -> Result<(), RuntimeError> {
         self.reap(How::Kill, Whose::Command(self.id.clone(), None)).await?;
-        if self.wait(GONE).await? || daemon::fate(self.container, &self.exec).await? != Fate::Running {
+        if self.wait(GONE).await? || self.fate().await? != Fate::Running {
             return Ok(());
         }
         let killed = self.container.client.kill_container(&self.container.id, None).await;
@@ -310,11 +315,23 @@ impl<'a> Session<'a> {
         Ok(false)
     }
 
+    /// What the daemon knows of the end, and can be believed: when it loses the stream it takes the command for one that
+    /// could not be started, while it runs on.
+    pub(super) async fn fate(&mut self) -> Result<Fate, RuntimeError> {
+        let fate = daemon::fate(self.container, &self.exec).await?;
+        let broken = fate == Fate::Exited(NOT_STARTED) && self.channel.is_none() && self.heard.begun.is_some();
+        Ok(if broken { Fate::Unknown } else { fate })
+    }
+
     /// Asks the daemon.
     async fn ask(&mut self) -> Result<bool, RuntimeError> {
         let attached = self.channel.is_some();
-        let (container, exec) = (self.container, self.exec.clone());
-        let fate = self.during(daemon::fate(container, &exec)).await??;
+        let fate = if attached {
+            let (container, exec) = (self.container, self.exec.clone());
+            self.during(daemon::fate(container, &exec)).await??
+        } else {
+            self.fate().await?
+        };
         if attached {
             if fate != Fate::Running {
                 self.gone = Some(self.clock.elapsed());
@@ -335,14 +352,31 @@ impl<'a> Session<'a> {
                 }
                 Ok(false)
             }
-            // A daemon that was restarted has forgotten it; the closing record tells, as long as the container lives.
             Fate::Unknown => {
                 self.cut = true;
-                let lost = daemon::cause_of_loss(self.container).await?;
-                let record = format!("{}.end", script::base(&self.id));
-                Ok(lost.is_some() || log::size(self.container, &record).await.is_some_and(|size| size > 0))
+                self.look_at_container().await
             }
         }
+    }
+
+    /// Where the daemon does not know of the command any more, the closing record tells, as long as the container lives,
+    /// and the processes where there is none.
+    async fn look_at_container(&mut self) -> Result<bool, RuntimeError> {
+        let record = format!("{}.end", script::base(&self.id));
+        if log::size(self.container, &record).await.is_some_and(|size| size > 0) {
+            return Ok(true);
+        }
+        if daemon::cause_of_loss(self.container).await?.is_some() {
+            return Ok(true);
+        }
+        self.look_at_log().await;
+        let now = self.clock.elapsed();
+        if now.saturating_sub(self.counted) < SILENCE {
+            return Ok(false);
+        }
+        self.counted = now;
+        let whose = Whose::Command(self.id.clone(), None);
+        Ok(reap::reap(self.container, How::Count, &whose).await?.left == 0)
     }
 
     /// Where the stream is lost, a log that grows is output all the same.

@@ -38,7 +38,7 @@ refrain_try() {
     refrain_file=$1
 }
 
-# Reads how often processes were killed for want of memory, how often the limit was met, and the limit.
+# Reads how often processes were killed for want of memory, whether the limit was ever met, and the limit.
 refrain_memory() {
     refrain_ooms=0 refrain_hits=0 refrain_most=max
     refrain_events=/sys/fs/cgroup/memory.events
@@ -46,7 +46,6 @@ refrain_memory() {
         refrain_counts=$refrain_events refrain_limit=/sys/fs/cgroup/memory.max
     else
         refrain_counts=/sys/fs/cgroup/memory/memory.oom_control refrain_limit=/sys/fs/cgroup/memory/memory.limit_in_bytes
-        read -r refrain_hits 2> /dev/null < /sys/fs/cgroup/memory/memory.failcnt
     fi
     while read -r refrain_key refrain_value; do
         case $refrain_key in
@@ -55,6 +54,10 @@ refrain_memory() {
         esac
     done 2> /dev/null < "$refrain_counts"
     read -r refrain_most 2> /dev/null < "$refrain_limit"
+    # The first version's count of failures stays 0 on some kernels; its peak does not lie.
+    if [ ! -r "$refrain_events" ] && read -r refrain_peak < /sys/fs/cgroup/memory/memory.max_usage_in_bytes; then
+        [ "$refrain_peak" -lt $((refrain_most - 1048576)) ] || refrain_hits=1
+    fi
 }
 
 # Sends on what has been added to the log. Both descriptors are shared with all who read the log here, so each byte is
@@ -116,7 +119,7 @@ refrain_main() {
     refrain_find "$1" || refrain_refuse "$refrain_refused"
     shift
     refrain_memory
-    refrain_ooms_before=$refrain_ooms refrain_hits_before=$refrain_hits
+    refrain_before=$refrain_ooms
     if [ -n "$refrain_spool" ]; then
         refrain_poll & refrain_poller=$!
     fi
@@ -152,7 +155,7 @@ refrain_report() {
     fi
     set -- $refrain_sizes
     refrain_end="ended status=$refrain_status how=$refrain_how killed=$refrain_killed from=$refrain_from to=$refrain_to"
-    refrain_end="$refrain_end ooms=$((refrain_ooms - refrain_ooms_before)) hits=$((refrain_hits - refrain_hits_before))"
+    refrain_end="$refrain_end ooms=$((refrain_ooms - refrain_before)) hits=$refrain_hits"
     refrain_end="$refrain_end limit=$refrain_most out=${1:-none} err=${2:-none}"
     if [ -n "$refrain_spool" ]; then
         refrain_say "$refrain_end" > "$refrain_spool.end"
