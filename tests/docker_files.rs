@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use docker::{BUSYBOX, containers, docker, runtime, spec};
-use refrain::domain::ContainerOptions;
+use refrain::domain::{ContainerOptions, Network};
 use refrain::runtime::{Environment, EnvironmentSpec, Runtime, RuntimeError};
 
 /// A container with a folder on the host for what goes in and out.
@@ -31,7 +31,7 @@ impl Bench {
     async fn open_with(name: &str, read_only: bool) -> Option<Self> {
         let runtime = runtime().await?;
         let dir = tempfile::tempdir().unwrap();
-        let options = ContainerOptions { read_only, ..ContainerOptions::default() };
+        let options = ContainerOptions { read_only, network: Network::None, ..ContainerOptions::default() };
         let spec = EnvironmentSpec { container: options, ..spec(name, BUSYBOX, dir.path()) };
         let env = runtime.open(spec).await.unwrap();
         let id = containers(name).pop().unwrap();

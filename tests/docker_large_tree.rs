@@ -11,7 +11,8 @@ use std::path::Path;
 
 use docker::{BUSYBOX, runtime, spec};
 use refrain::clock::{Clock, SystemClock};
-use refrain::runtime::Runtime;
+use refrain::domain::{ContainerOptions, Network};
+use refrain::runtime::{EnvironmentSpec, Runtime};
 
 const FOLDERS: usize = 200;
 const SMALL: usize = 100;
@@ -72,7 +73,9 @@ async fn twenty_thousand_files_and_half_a_gigabyte_go_in_and_out() {
         big(&from.join(format!("big{number}")), number).unwrap();
     }
 
-    let env = runtime.open(spec("large-tree", BUSYBOX, dir.path())).await.unwrap();
+    let container = ContainerOptions { network: Network::None, ..ContainerOptions::default() };
+    let spec = EnvironmentSpec { container, ..spec("large-tree", BUSYBOX, dir.path()) };
+    let env = runtime.open(spec).await.unwrap();
     let clock = SystemClock::new();
     let (before, began) = (peak(), clock.elapsed());
     env.put(&from, env.workspace()).await.unwrap();

@@ -15,10 +15,30 @@ use crate::runtime::Environment;
 /// What a merge leaves as it is in the workspace it merges into.
 const KEPT: &[&str] = &[".git", ".refrain"];
 
-const COPY: &str = r#"mkdir -p -- "$2" && cp -a -- "$1/." "$2""#;
-const MERGE: &str = r#"clear() { find "$1" -mindepth 1 -maxdepth 1 ! -name .git ! -name .refrain -exec rm -rf -- {} +; }
-clear "$2" 2>/dev/null || { find "$2" -mindepth 1 -type d -exec chmod u+rwx -- {} \; ; clear "$2"; } &&
-find "$1" -mindepth 1 -maxdepth 1 ! -name .git ! -name .refrain -exec cp -a -- {} "$2" \;"#;
+/// What all scripts begin with. `open_up` gives the owner back the permissions that an agent has taken away, as a copy on
+/// the host does.
+const TOOLS: &str = r#"open_up() {
+  find "$1" -type d ! -perm -700 -exec chmod u+rwx -- {} \; 2>/dev/null
+  find "$1" -type f ! -perm -400 -exec chmod u+r -- {} + 2>/dev/null
+}
+remove() { rm -rf -- "$1" 2>/dev/null || { open_up "$1"; rm -rf -- "$1"; }; }
+clear() { find "$1" -mindepth 1 -maxdepth 1 ! -name .git ! -name .refrain -exec rm -rf -- {} +; }
+empty() { clear "$1" 2>/dev/null || { open_up "$1"; clear "$1"; }; }
+"#;
+const COPY: &str = r#"copy() { mkdir -p -- "$2" && cp -a -- "$1/." "$2"; }
+copy "$1" "$2" 2>/dev/null || { open_up "$1"; remove "$2"; copy "$1" "$2"; }"#;
+// Not by `find -exec cp`, which succeeds whatever cp says.
+const MERGE: &str = r#"take() (
+  cd -- "$1" || exit 1
+  for name in * .[!.]* ..?*; do
+    case "$name" in .git|.refrain) continue ;; esac
+    [ -e "./$name" ] || [ -L "./$name" ] || continue
+    cp -a -- "./$name" "$2/" || exit 1
+  done
+)
+empty "$2" || exit 1
+take "$1" "$2" 2>/dev/null || { open_up "$1"; empty "$2" && take "$1" "$2"; }"#;
+const DISCARD: &str = r#"remove "$1""#;
 
 /// Copies a workspace, with its repository and scratch, to a folder that does not exist yet.
 ///
@@ -27,7 +47,7 @@ find "$1" -mindepth 1 -maxdepth 1 ! -name .git ! -name .refrain -exec cp -a -- {
 /// A [`WorkspaceError`] with the path that failed.
 pub async fn fork(env: &dyn Environment, from: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (Some(from_host), Some(to_host)) = (env.host_path(from), env.host_path(to)) else {
-        return shell::must(env, "fork", COPY, &[shell::word(from)?, shell::word(to)?]).await;
+        return script(env, "fork", COPY, &[shell::word(from)?, shell::word(to)?]).await;
     };
     blocking(move || {
         if let Some(parent) = to_host.parent() {
@@ -49,7 +69,7 @@ pub async fn merge(env: &dyn Environment, from: &Path, into: &Path) -> Result<()
         return Ok(());
     }
     let (Some(from_host), Some(into_host)) = (env.host_path(from), env.host_path(into)) else {
-        return shell::must(env, "merge", MERGE, &[shell::word(from)?, shell::word(into)?]).await;
+        return script(env, "merge", MERGE, &[shell::word(from)?, shell::word(into)?]).await;
     };
     blocking(move || {
         clear(&into_host, KEPT)?;
@@ -70,9 +90,10 @@ pub async fn discard(env: &dyn Environment, fork: &Path) -> Result<(), Workspace
     }
     match env.host_path(fork) {
         Some(host) => blocking(move || remove_tree(&host)).await,
-        None => {
-            shell::must(env, "discard", r#"chmod -R u+rwx -- "$1" 2>/dev/null; rm -rf -- "$1""#, &[shell::word(fork)?])
-                .await
-        }
+        None => script(env, "discard", DISCARD, &[shell::word(fork)?]).await,
     }
+}
+
+async fn script(env: &dyn Environment, action: &'static str, text: &str, args: &[&str]) -> Result<(), WorkspaceError> {
+    shell::must(env, action, &format!("{TOOLS}{text}"), args).await
 }
