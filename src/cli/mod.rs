@@ -10,12 +10,14 @@ mod init;
 mod list;
 mod new;
 mod output;
+mod prepare;
 mod results;
 mod run;
 mod schema;
 mod scripted;
 mod show;
 mod single;
+mod sweep;
 mod test;
 mod test_report;
 
@@ -41,6 +43,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    Prepare(prepare::Args),
     Results(results::Args),
     Show(show::Args),
     List(list::Args),
@@ -49,6 +52,7 @@ enum Command {
     Test(test::Args),
     Init(init::Args),
     Schema(schema::Args),
+    Sweep(sweep::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     #[command(name = "scripted-agent", hide = true)]
@@ -101,6 +105,7 @@ impl From<crate::host::Error> for Failed {
         let code = match error.kind() {
             ErrorKind::Runtime => exit::RUNTIME,
             ErrorKind::Store => exit::STORE,
+            ErrorKind::Cancelled => exit::INTERRUPTED,
             _ => exit::USAGE,
         };
         Self { code, hint: error.hint().map(str::to_owned), error: error.into(), rendered: false }
@@ -148,6 +153,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Run(args) => run::main(*args),
+        Command::Prepare(args) => prepare::main(&args),
         Command::Results(args) => results::main(&args),
         Command::Show(args) => show::main(&args),
         Command::List(args) => list::main(&args),
@@ -156,6 +162,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Test(args) => test::main(&args),
         Command::Init(args) => init::main(&args),
         Command::Schema(args) => schema::main(&args),
+        Command::Sweep(args) => sweep::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args),
         Command::Scripted(args) => scripted::main(&args),

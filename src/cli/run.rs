@@ -154,29 +154,42 @@ pub(super) fn execute(
     progress: Progress,
     adjust: impl FnOnce(Run) -> Run,
 ) -> Result<RunSummary, Failed> {
+    cancellable(|cancel| async move {
+        let host = host(matches!(progress, Progress::Auto | Progress::Bar | Progress::Lines));
+        let run = host.prepare_with(plan, progress.reporters(), cancel).await?;
+        Ok(adjust(run).execute().await?)
+    })
+}
+
+/// Does async work that signals can cancel.
+pub(super) fn cancellable<T, F: Future<Output = Result<T, Failed>>>(
+    work: impl FnOnce(CancelHandle) -> F,
+) -> Result<T, Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failed::usage(anyhow::Error::new(error).context("cannot start the async runtime")))?;
-    let summary = runtime.block_on(async {
-        let run = adjust(host().prepare(plan, progress.reporters()).await?);
-        let cancel = run.cancel_handle();
+    let cancel = CancelHandle::new();
+    let done = runtime.block_on(async {
         tokio::select! {
-            summary = run.execute() => Ok::<_, Failed>(summary?),
+            done = work(cancel.clone()) => done,
             error = obey_signals(cancel) => Err(Failed::usage(error)),
         }
     });
-    // Nothing of the run is left; a thread that blocks on a dead pipe must not hold the program.
+    // Nothing of the work is left; a thread that blocks on a dead pipe must not hold the program.
     runtime.shutdown_background();
-    summary
+    done
 }
 
-/// A host in the world of this process.
-pub(super) fn host() -> Host {
-    let builder = Host::builder().environment(std::env::vars_os().filter_map(|(name, value)| {
+/// A host in the world of this process. `tells` lets it say what takes a while before the first cell.
+pub(super) fn host(tells: bool) -> Host {
+    let mut builder = Host::builder().environment(std::env::vars_os().filter_map(|(name, value)| {
         // Variables that are no text can be neither a key nor a path that we pass on.
         Some((name.into_string().ok()?, value.into_string().ok()?))
     }));
+    if tells {
+        builder = builder.notice(|line| eprint_line(&format!("{:>12} {line}", "Preparing")));
+    }
     match std::env::current_exe() {
         Ok(program) => builder.program(program),
         Err(_) => builder,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use include_dir::{Dir, include_dir};
 
@@ -48,6 +49,8 @@ pub struct HarnessManifest {
     pub key_env: Option<String>,
     /// Command that prints a version and costs nothing.
     pub probe: Option<Vec<String>>,
+    /// How it gets into an image that lacks it.
+    pub install: Option<InstallSpec>,
     /// How the prompt gets in.
     pub prompt: PromptBy,
     /// Files written before a session: path template → content template.
@@ -56,6 +59,18 @@ pub struct HarnessManifest {
     pub config: BTreeMap<String, ConfigField>,
     /// How its output is read.
     pub output: OutputSpec,
+}
+
+/// How a harness gets into an image. What is installed is kept as an image of its own and used by later runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InstallSpec {
+    /// Text that `sh` runs as root, with the variables `REFRAIN_VERSION`, `REFRAIN_HARNESS` and, where the harness is a
+    /// folder, `REFRAIN_HARNESS_DIR`.
+    pub script: Option<String>,
+    /// Its own bound, within that of the run.
+    pub timeout: Option<Duration>,
+    /// Whether this program itself is copied in.
+    pub host_program: bool,
 }
 
 /// How the prompt reaches the harness.
@@ -235,6 +250,7 @@ impl HarnessManifest {
             env: BTreeMap::new(),
             key_env: None,
             probe: None,
+            install: None,
             prompt: PromptBy::Stdin,
             files: BTreeMap::new(),
             config: BTreeMap::new(),
@@ -246,6 +262,18 @@ impl HarnessManifest {
     #[must_use]
     pub fn is_of_host(&self) -> bool {
         self.argv.is_empty()
+    }
+
+    /// Tells whether a template names `{dir}`, the harness's own folder.
+    #[must_use]
+    pub fn names_dir(&self) -> bool {
+        let lists = [Some(&self.argv), self.resume_args.as_ref(), self.cost_args.as_ref(), self.probe.as_ref()];
+        let settings = self.config.values().filter_map(|field| field.default.as_ref()).map(ToString::to_string);
+        let named = |text: &str| text.contains("{dir}") || text.contains("{dir?}");
+        lists.into_iter().flatten().flatten().any(|text| named(text))
+            || self.env.values().any(|text| named(text))
+            || self.files.iter().any(|(path, content)| named(path) || named(content))
+            || settings.into_iter().any(|text| named(&text))
     }
 
     pub(super) fn decode(source: &Arc<Source>, dir: Option<PathBuf>, hash: String) -> Result<Self, ConfigError> {
@@ -266,6 +294,7 @@ impl HarnessManifest {
             env: texts(node.get("env")),
             key_env: node.text_of("key_env"),
             probe: node.get("probe").map(|probe| probe.texts_of("argv")),
+            install: node.get("install").map(|table| install(table, &mut out)),
             prompt: match run.and_then(|run| run.text_of("prompt")).as_deref() {
                 Some("stdin") => PromptBy::Stdin,
                 Some("file") => PromptBy::File,
@@ -295,6 +324,31 @@ fn prompt_gets_in(manifest: &HarnessManifest, run: Option<&Node>, out: &mut Diag
                 .hint("add it, or set `prompt = \"stdin\"`"),
         );
     }
+}
+
+/// The longest script: the kernel takes it as one argument.
+const LONGEST_SCRIPT: usize = 64 * 1024;
+
+fn install(table: &Node, out: &mut Diagnostics) -> InstallSpec {
+    let spec = InstallSpec {
+        script: table.text_of("script").filter(|script| !script.trim().is_empty()),
+        timeout: table.duration_of("timeout"),
+        host_program: table.bool_of("host_program").unwrap_or_default(),
+    };
+    match &spec.script {
+        None if !spec.host_program => out.push(
+            Diagnostic::error("`[install]` installs nothing")
+                .at(&table.span, "neither a `script` nor `host_program = true`")
+                .hint("add the `script` that installs the harness, or leave the table out"),
+        ),
+        Some(script) if script.len() > LONGEST_SCRIPT => out.push(
+            Diagnostic::error(format!("the install script has {} bytes; at most {LONGEST_SCRIPT} fit", script.len()))
+                .at(&table.span, "too long")
+                .hint("put the rest into files beside the manifest; they are in $REFRAIN_HARNESS_DIR"),
+        ),
+        _ => {}
+    }
+    spec
 }
 
 fn texts(table: Option<&Node>) -> BTreeMap<String, String> {
@@ -359,5 +413,45 @@ impl LineMeaning {
             "misconfigured" => Self::Misconfigured,
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(more: &str) -> Result<HarnessManifest, String> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let text = format!("name = \"mine\"\n[run]\nargv = [\"agent\", \"{{prompt}}\"]\n{more}");
+        std::fs::write(dir.path().join(MANIFEST), text).expect("written");
+        HarnessManifest::from_dir(dir.path()).map_err(|error| error.render(false))
+    }
+
+    #[test]
+    fn an_installer_is_read() {
+        let manifest = load("[install]\nscript = \"npm install\"\ntimeout = \"5m\"\n").expect("valid");
+        let expected = InstallSpec {
+            script: Some("npm install".to_owned()),
+            timeout: Some(Duration::from_secs(300)),
+            host_program: false,
+        };
+        assert_eq!(manifest.install, Some(expected));
+        assert_eq!(load("").expect("valid").install, None);
+        assert!(load("[install]\nhost_program = true\n").expect("valid").install.is_some_and(|spec| spec.host_program));
+    }
+
+    #[test]
+    fn an_installer_that_cannot_run_is_refused() {
+        let long = format!("[install]\nscript = \"{}\"\n", "x".repeat(LONGEST_SCRIPT + 1));
+        let error = load(&long).expect_err("too long");
+        assert!(error.contains("the install script has 65537 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_template_that_names_the_folder_is_seen() {
+        assert!(!load("").expect("valid").names_dir());
+        assert!(load("[env]\nA = \"{dir}/x\"\n").expect("valid").names_dir());
+        assert!(load("[probe]\nargv = [\"{dir}/x\"]\n").expect("valid").names_dir());
+        assert!(load("[config.a]\ntype = \"text\"\ndefault = \"{dir}/x\"\n").expect("valid").names_dir());
     }
 }

@@ -40,9 +40,12 @@ pub(crate) fn harnesses(root: &Node, catalog: &Catalog, out: &mut Diagnostics) -
         let Some(manifest) = adapter(node, named, catalog, out) else { continue };
         let config = harness_settings::given(name, &manifest.config, node.get("config"), &named.value.span, out);
         let version = node.text_of("version");
+        // What installs itself wants its version for that; the image is another thing.
+        let installs = manifest.install.as_ref().is_some_and(|install| install.script.is_some());
+        let tag = version.as_deref().filter(|_| !installs);
         entries.push(HarnessEntry {
             name: name.to_owned(),
-            image: image_of(node.text_of("docker_image"), version.as_deref(), image.as_deref()),
+            image: image_of(node.text_of("docker_image"), tag, image.as_deref()),
             manifest,
             version,
             observability_tier: node.text_of("observability_tier").unwrap_or_else(|| "full".to_owned()),

@@ -61,6 +61,7 @@ pub(crate) async fn run(context: &CellContext, claim: Claim, retries: u32) -> Re
         Ok(ready) => {
             let cause = carry_out(context, &id, &ready, &mut journey, &mut finish).await;
             finish.harness_version.clone_from(&ready.harness_version);
+            finish.image = ready.env.image().map(str::to_owned);
             if let Err(error) = ready.env.close().await {
                 finish.warnings.push(format!("the environment was not removed: {}", describe(&error)));
             }
@@ -284,7 +285,7 @@ async fn judge(
         checks_pass,
         runtime: &*services.runtime,
         environment: &*ready.env,
-        image: services.plan.harnesses[context.cell().harness].image.as_deref(),
+        image: context.image(),
         container: &services.plan.container,
         stop,
     };

@@ -28,6 +28,17 @@ pub enum EngineError {
         #[source]
         source: RuntimeError,
     },
+    /// What the cells of a harness need could not be made ready.
+    #[error("harness `{harness}` cannot be made ready on the runtime `{runtime}`")]
+    Prepare {
+        /// The harness.
+        harness: String,
+        /// The runtime.
+        runtime: String,
+        /// Why.
+        #[source]
+        source: RuntimeError,
+    },
     /// No runtime of that name is registered.
     #[error("there is no runtime `{name}`; known: {}", known.join(", "))]
     UnknownRuntime {
@@ -71,7 +82,10 @@ impl EngineError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Store(error) => error.hints().into_iter().next(),
-            Self::Runtime { source: RuntimeError::Unavailable { hint, .. }, .. } => Some(hint.clone()),
+            Self::Runtime { source, .. } | Self::Prepare { source, .. } => match source {
+                RuntimeError::Unavailable { hint, .. } | RuntimeError::Install { hint, .. } => Some(hint.clone()),
+                _ => None,
+            },
             Self::Unkept { .. } => Some(
                 "see that there is space and that files can be written, then give the same command again".to_owned(),
             ),
@@ -86,7 +100,7 @@ impl EngineError {
             Self::UnknownRuntime { name, .. } if name == "docker" => {
                 Some("this version runs cells on the local runtime only: set `runtime: local`".to_owned())
             }
-            Self::Runtime { .. } | Self::UnknownRuntime { .. } | Self::File { .. } => None,
+            Self::UnknownRuntime { .. } | Self::File { .. } => None,
         }
     }
 }

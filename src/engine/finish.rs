@@ -27,6 +27,8 @@ pub(crate) struct Finish {
     started_at: Timestamp,
     began: Duration,
     pub(crate) harness_version: Option<String>,
+    /// Digest of the image that the environment was made from.
+    pub(crate) image: Option<String>,
     pub(crate) sessions: Vec<SessionRecord>,
     pub(crate) script_log: Vec<String>,
     pub(crate) note: Option<String>,
@@ -51,6 +53,7 @@ impl Finish {
             started_at,
             began,
             harness_version: None,
+            image: None,
             sessions: Vec::new(),
             script_log: Vec::new(),
             note: None,
@@ -163,7 +166,7 @@ impl Finish {
             params: orchestrator.params.clone(),
             repeat: cell.repeat,
             runtime: services.runtime.name().to_owned(),
-            image: services.runtime_info.image_digest.clone(),
+            image: self.image.clone(),
         }
     }
 }

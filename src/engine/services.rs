@@ -10,7 +10,7 @@ use crate::domain::cell::Cell;
 use crate::evaluator::Evaluator;
 use crate::harness::Harness;
 use crate::redact::Redactor;
-use crate::runtime::{Runtime, RuntimeInfo};
+use crate::runtime::{PreparedImage, Runtime, RuntimeInfo};
 use crate::script::{ScriptPool, ScriptSource};
 use crate::store::{Layout, Owner, RunHandle, Store};
 use crate::workspace::SeedCache;
@@ -32,6 +32,8 @@ pub struct Services {
     pub runtime: Arc<dyn Runtime>,
     /// What the runtime said of itself.
     pub runtime_info: RuntimeInfo,
+    /// What environments are opened from, in the order of the plan's harnesses; `None` where the runtime has no images.
+    pub images: Vec<Option<PreparedImage>>,
     /// Harnesses, in the plan's order.
     pub harnesses: Vec<Arc<dyn Harness>>,
     /// Scripts, in the order of the plan's orchestrators.
@@ -70,6 +72,13 @@ pub(crate) struct CellContext {
 }
 
 impl CellContext {
+    /// Returns the image of the cell's environments, where the runtime has images.
+    pub(crate) fn image(&self) -> Option<&str> {
+        let prepared = self.services.images.get(self.cell().harness).and_then(Option::as_ref);
+        let named = || self.services.plan.harnesses[self.cell().harness].image.as_deref();
+        prepared.map(|prepared| prepared.image.as_str()).or_else(named)
+    }
+
     /// Returns the cell.
     pub(crate) fn cell(&self) -> &Cell {
         &self.services.plan.cells[self.index]

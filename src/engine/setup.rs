@@ -45,7 +45,7 @@ pub(crate) async fn open(
         purpose: "agent",
         scratch: scratch.join("agent"),
         env: Vec::new(),
-        image: plan.harnesses[context.cell().harness].image.clone(),
+        image: context.image().map(str::to_owned),
         container: plan.container.clone(),
     };
     match context.services.runtime.open(spec).await {

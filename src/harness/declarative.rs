@@ -21,6 +21,9 @@ pub struct DeclarativeHarness {
     manifest: Arc<HarnessManifest>,
     config: serde_json::Map<String, serde_json::Value>,
     refrain: PathBuf,
+    dir: Option<PathBuf>,
+    /// Whether files that settings name must be copied to be there.
+    copies_files: bool,
     argv: Vec<Argument>,
     resume_args: Vec<Argument>,
     cost_args: Vec<Argument>,
@@ -46,6 +49,26 @@ impl DeclarativeHarness {
     ///
     /// [`HarnessError::Template`] for an unknown placeholder, or one in a place where it has no value.
     pub fn new(entry: &HarnessEntry, refrain: &Path) -> Result<Self, HarnessError> {
+        Self::with(entry, refrain, entry.manifest.dir.clone(), false)
+    }
+
+    /// Makes a harness for environments that do not see the host's files. `refrain` and `dir` say where in them the
+    /// program and the harness's folder lie; a setting of the type `path` that names a file of the host is copied into the
+    /// folder of each session.
+    ///
+    /// # Errors
+    ///
+    /// As for [`DeclarativeHarness::new`].
+    pub fn in_image(entry: &HarnessEntry, refrain: &Path, dir: &Path) -> Result<Self, HarnessError> {
+        Self::with(entry, refrain, entry.manifest.dir.as_ref().map(|_| dir.to_owned()), true)
+    }
+
+    fn with(
+        entry: &HarnessEntry,
+        refrain: &Path,
+        dir: Option<PathBuf>,
+        copies_files: bool,
+    ) -> Result<Self, HarnessError> {
         let manifest = Arc::clone(&entry.manifest);
         let loader = Loader { entry, names: entry.manifest.config.keys().map(String::as_str).collect() };
         let failed = |message: String| HarnessError::Template { harness: entry.name.clone(), message };
@@ -59,6 +82,8 @@ impl DeclarativeHarness {
             name: entry.name.clone(),
             config: entry.config.clone(),
             refrain: refrain.to_owned(),
+            dir,
+            copies_files,
             manifest,
         };
         harness.check().map_err(failed)?;
@@ -84,13 +109,48 @@ impl DeclarativeHarness {
 
     fn fill_probe(&self, loader: &Loader<'_>) -> Result<Option<Vec<String>>, String> {
         let Some(probe) = &self.manifest.probe else { return Ok(None) };
-        let values = self.values(None, "");
+        let values = self.values(None, "", &self.config);
         let argv: Vec<String> = self.fill(&loader.arguments(probe)?, &values)?;
         Ok(Some(argv))
     }
 
-    fn values<'a>(&'a self, request: Option<&'a SessionRequest>, prompt_file: &'a str) -> Values<'a> {
-        Values { request, prompt_file, config: &self.config, refrain: &self.refrain, dir: self.manifest.dir.as_deref() }
+    fn values<'a>(
+        &'a self,
+        request: Option<&'a SessionRequest>,
+        prompt_file: &'a str,
+        config: &'a serde_json::Map<String, serde_json::Value>,
+    ) -> Values<'a> {
+        Values { request, prompt_file, config, refrain: &self.refrain, dir: self.dir.as_deref() }
+    }
+
+    /// Takes the files of the host that settings name along into a session's folder, and lets the settings name the copies.
+    /// A path that the host does not have is one of the environment.
+    fn copy_files(
+        &self,
+        request: &SessionRequest,
+        files: &mut Vec<(PathBuf, Vec<u8>)>,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, String> {
+        let mut config = self.config.clone();
+        if !self.copies_files {
+            return Ok(config);
+        }
+        for (name, field) in &self.manifest.config {
+            let path = config.get(name).and_then(|value| value.as_str()).map(PathBuf::from);
+            let Some(path) = path.filter(|path| field.kind == ConfigKind::Path && path.exists()) else { continue };
+            if path.is_dir() {
+                return Err(format!(
+                    "the setting `{name}` names the folder `{}`, and only single files are copied into an environment; \
+                     put the folder into the image",
+                    path.display()
+                ));
+            }
+            let content = std::fs::read(&path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+            let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+            let copy = request.session_dir.join(format!("{name}-{file}"));
+            config.insert(name.clone(), copy.to_string_lossy().into());
+            files.push((copy, content));
+        }
+        Ok(config)
     }
 
     fn fill(&self, arguments: &[Argument], values: &Values<'_>) -> Result<Vec<String>, String> {
@@ -131,7 +191,9 @@ impl DeclarativeHarness {
     fn prepare_with(&self, request: &SessionRequest) -> Result<Prepared, String> {
         let prompt_file = request.session_dir.join(PROMPT_FILE);
         let shown = prompt_file.to_string_lossy();
-        let values = self.values(Some(request), &shown);
+        let mut files = Vec::new();
+        let config = self.copy_files(request, &mut files)?;
+        let values = self.values(Some(request), &shown, &config);
         let mut command = Command::new(self.fill(&self.argv, &values)?);
         command.cwd = Some(request.workspace.clone());
         for (name, template) in &self.env {
@@ -144,7 +206,6 @@ impl DeclarativeHarness {
         if self.manifest.prompt == PromptBy::Stdin {
             command.stdin = Stdin::Bytes(request.prompt.clone().into_bytes());
         }
-        let mut files = Vec::new();
         for (path, content) in &self.files {
             if let (Some(path), Some(content)) = (path.fill(&values)?, content.fill(&values)?) {
                 if !Path::new(&path).is_absolute() {

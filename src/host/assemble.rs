@@ -1,11 +1,12 @@
 //! Resolves a plan's names to things that act.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::builder::Parts;
 use super::error::{Error, ErrorKind};
+use super::images::{self, ReadyHarness};
 use super::reporting::Reporting;
 use super::run::Run;
 use crate::budget::PriceTable;
@@ -18,19 +19,22 @@ use crate::harness::Harness;
 use crate::harness::declarative::DeclarativeHarness;
 use crate::redact::Redactor;
 use crate::report::Reporter;
-use crate::runtime::Runtime;
+use crate::runtime::{PreparedImage, Runtime, RuntimeInfo};
 use crate::script::{ScriptFiles, ScriptPool, ScriptSource, SourceError};
 use crate::store::{Layout, Owner, RunMeta, Store};
 use crate::workspace::SeedCache;
 
 /// Makes a run of a plan.
-pub(super) async fn run(parts: &Parts, plan: RunPlan, reporters: Vec<Box<dyn Reporter>>) -> Result<Run, Error> {
-    let runtime = runtime(parts, &plan.runtime)?;
-    let runtime_info =
-        runtime.preflight().await.map_err(|source| EngineError::Runtime { name: plan.runtime.clone(), source })?;
+pub(super) async fn run(
+    parts: &Parts,
+    plan: RunPlan,
+    reporters: Vec<Box<dyn Reporter>>,
+    cancel: CancelHandle,
+) -> Result<Run, Error> {
+    let (runtime, runtime_info) = usable_runtime(parts, &plan).await?;
     let prices = prices(parts)?;
     refuse_unpriced(&prices, &plan)?;
-    let harnesses = plan.harnesses.iter().map(|entry| harness(parts, entry)).collect::<Result<Vec<_>, Error>>()?;
+    let harnesses = harnesses(parts, &plan, &*runtime)?;
     let scripts = plan.orchestrators.iter().map(script).collect::<Result<Vec<_>, Error>>()?;
     let layout = Layout::new(plan.state_dir.clone());
     layout.prepare().map_err(|error| cannot("create", &plan.state_dir, error))?;
@@ -39,11 +43,12 @@ pub(super) async fn run(parts: &Parts, plan: RunPlan, reporters: Vec<Box<dyn Rep
         Ok(lines) => lines.iter().for_each(|line| tracing::info!("swept: {line}")),
         Err(error) => tracing::warn!(%error, "left-overs could not be swept"),
     }
+    let images = images::make_ready(parts, &plan, &*runtime, &cancel).await?;
     let store = Store::open(&plan.results_db)?;
     let keys = keys(parts, &plan);
     let redactor = Arc::new(Redactor::new(keys.iter().map(|(name, value)| (name.clone(), value.clone()))));
     let owner = Owner::current();
-    let run = store.begin_run(&meta(parts, &plan, &owner, runtime_info.image_digest.as_deref())).await?;
+    let run = store.begin_run(&meta(parts, &plan, &owner, &images)).await?;
     take_up(parts, &plan, &store, &layout).await?;
     let (reporting, listener) = Reporting::start(reporters)
         .map_err(|error| Error::new(ErrorKind::Other, "cannot start a thread").caused_by(error))?;
@@ -54,6 +59,7 @@ pub(super) async fn run(parts: &Parts, plan: RunPlan, reporters: Vec<Box<dyn Rep
         layout,
         runtime,
         runtime_info,
+        images,
         harnesses,
         scripts,
         pool: ScriptPool::default(),
@@ -67,12 +73,33 @@ pub(super) async fn run(parts: &Parts, plan: RunPlan, reporters: Vec<Box<dyn Rep
     };
     Ok(Run {
         services: Arc::new(services),
-        cancel: CancelHandle::new(),
+        cancel,
         reporting,
         listeners: vec![listener],
         accept_changes: false,
         again: false,
     })
+}
+
+/// Makes ready what a plan's cells need, and runs nothing.
+pub(super) async fn make_ready(
+    parts: &Parts,
+    plan: &RunPlan,
+    cancel: &CancelHandle,
+) -> Result<Vec<ReadyHarness>, Error> {
+    let (runtime, _) = usable_runtime(parts, plan).await?;
+    // A template that is wrong is told before anything is installed.
+    harnesses(parts, plan, &*runtime)?;
+    let images = images::make_ready(parts, plan, &*runtime, cancel).await?;
+    let named = plan.harnesses.iter().map(|entry| entry.name.clone());
+    Ok(named.zip(images).map(|(harness, image)| ReadyHarness { harness, image }).collect())
+}
+
+async fn usable_runtime(parts: &Parts, plan: &RunPlan) -> Result<(Arc<dyn Runtime>, RuntimeInfo), Error> {
+    let runtime = runtime(parts, &plan.runtime)?;
+    let info = runtime.preflight().await;
+    let info = info.map_err(|source| EngineError::Runtime { name: plan.runtime.clone(), source })?;
+    Ok((runtime, info))
 }
 
 fn runtime(parts: &Parts, name: &str) -> Result<Arc<dyn Runtime>, Error> {
@@ -106,7 +133,11 @@ fn refuse_unpriced(prices: &PriceTable, plan: &RunPlan) -> Result<(), Error> {
     }
 }
 
-fn harness(parts: &Parts, entry: &HarnessEntry) -> Result<Arc<dyn Harness>, Error> {
+fn harnesses(parts: &Parts, plan: &RunPlan, runtime: &dyn Runtime) -> Result<Vec<Arc<dyn Harness>>, Error> {
+    plan.harnesses.iter().map(|entry| harness(parts, entry, runtime)).collect()
+}
+
+fn harness(parts: &Parts, entry: &HarnessEntry, runtime: &dyn Runtime) -> Result<Arc<dyn Harness>, Error> {
     if let Some(own) = parts.harnesses.get(&entry.name) {
         return Ok(Arc::clone(own));
     }
@@ -120,8 +151,11 @@ fn harness(parts: &Parts, entry: &HarnessEntry) -> Result<Arc<dyn Harness>, Erro
         return Err(Error::new(ErrorKind::Configuration, message));
     }
     let program = parts.program.as_deref().unwrap_or(Path::new("refrain"));
-    let harness = DeclarativeHarness::new(entry, program)
-        .map_err(|error| Error::new(ErrorKind::Configuration, error.to_string()))?;
+    let harness = if runtime.is_host() {
+        DeclarativeHarness::new(entry, program).map_err(|error| Error::configuration(error.to_string()))?
+    } else {
+        images::in_image(entry)?
+    };
     Ok(Arc::new(harness))
 }
 
@@ -171,7 +205,7 @@ async fn take_up(parts: &Parts, plan: &RunPlan, store: &Store, layout: &Layout) 
     Ok(())
 }
 
-fn meta(parts: &Parts, plan: &RunPlan, owner: &Owner, image_digest: Option<&str>) -> RunMeta {
+fn meta(parts: &Parts, plan: &RunPlan, owner: &Owner, images: &[Option<PreparedImage>]) -> RunMeta {
     RunMeta {
         name: plan.name.clone(),
         config_digest: blake3::hash(plan.config_json.to_string().as_bytes()).to_hex().to_string(),
@@ -179,10 +213,21 @@ fn meta(parts: &Parts, plan: &RunPlan, owner: &Owner, image_digest: Option<&str>
         refrain_version: env!("CARGO_PKG_VERSION").to_owned(),
         total_cells: plan.cells.len(),
         budget: plan.budget,
-        image_digests: image_digest.map(|digest| (plan.runtime.clone(), digest.to_owned())).into_iter().collect(),
+        image_digests: digests(plan, images),
         owner: Some(owner.clone()),
         started_at: parts.clock.now(),
     }
+}
+
+/// The images of a run and their digests: those that it names, and those that were prepared from them.
+fn digests(plan: &RunPlan, images: &[Option<PreparedImage>]) -> BTreeMap<String, String> {
+    let mut digests = BTreeMap::new();
+    for (entry, image) in plan.harnesses.iter().zip(images) {
+        let Some(image) = image else { continue };
+        digests.extend(entry.image.clone().map(|name| (name, image.base.clone())));
+        digests.extend(image.prepared.clone().map(|id| (image.image.clone(), id)));
+    }
+    digests
 }
 
 fn cannot(action: &'static str, path: &std::path::Path, source: std::io::Error) -> Error {

@@ -1,21 +1,24 @@
 //! How a host is put together.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::Error;
+use super::images::ReadyHarness;
 use super::run::Run;
 use crate::budget::PriceTable;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{self, ConfigError, LoadOptions, RunPlan, Warnings};
+use crate::engine::CancelHandle;
 use crate::evaluator::Evaluator;
 use crate::harness::Harness;
 use crate::report::Reporter;
-use crate::runtime::Runtime;
 #[cfg(feature = "docker")]
 use crate::runtime::docker::{DockerEndpoint, DockerRuntime};
 use crate::runtime::local::LocalRuntime;
+use crate::runtime::{Runtime, RuntimeError};
+use crate::store::Layout;
 
 /// Runs plans. Cheap to clone; one host can run several plans at once.
 #[derive(Clone)]
@@ -32,7 +35,11 @@ pub(super) struct Parts {
     pub(super) harnesses: BTreeMap<String, Arc<dyn Harness>>,
     pub(super) evaluator: Option<Arc<dyn Evaluator>>,
     pub(super) prices: Option<PriceTable>,
+    pub(super) notice: Option<Notice>,
 }
+
+/// Hears what takes a while before the first cell.
+pub(super) type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Builds a [`Host`]. Everything has a default; nothing is read from the process's environment.
 pub struct HostBuilder {
@@ -43,6 +50,7 @@ pub struct HostBuilder {
     harnesses: BTreeMap<String, Arc<dyn Harness>>,
     evaluator: Option<Arc<dyn Evaluator>>,
     prices: Option<PriceTable>,
+    notice: Option<Notice>,
 }
 
 impl Host {
@@ -57,6 +65,7 @@ impl Host {
             harnesses: BTreeMap::new(),
             evaluator: None,
             prices: None,
+            notice: None,
         }
     }
 
@@ -70,13 +79,47 @@ impl Host {
         config::load(options)
     }
 
-    /// Makes a run of a plan: opens the store, checks the runtime, resolves every name.
+    /// Makes a run of a plan: checks the runtime, makes images ready, opens the store, resolves every name.
     ///
     /// # Errors
     ///
     /// An [`Error`] whose kind says whether configuration, runtime or store is at fault. Nothing has been run then.
     pub async fn prepare(&self, plan: RunPlan, reporters: Vec<Box<dyn Reporter>>) -> Result<Run, Error> {
-        super::assemble::run(&self.parts, plan, reporters).await
+        self.prepare_with(plan, reporters, CancelHandle::new()).await
+    }
+
+    /// Does what [`Host::prepare`] does, with a handle that can cancel it already meanwhile, and the run later.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Host::prepare`]; [`super::ErrorKind::Cancelled`] where it was cancelled.
+    pub async fn prepare_with(
+        &self,
+        plan: RunPlan,
+        reporters: Vec<Box<dyn Reporter>>,
+        cancel: CancelHandle,
+    ) -> Result<Run, Error> {
+        super::assemble::run(&self.parts, plan, reporters, cancel).await
+    }
+
+    /// Makes ready what a plan's cells need (images, with their harnesses installed) and runs nothing.
+    ///
+    /// # Errors
+    ///
+    /// An [`Error`] whose kind says whether configuration or runtime is at fault.
+    pub async fn make_ready(&self, plan: &RunPlan, cancel: &CancelHandle) -> Result<Vec<ReadyHarness>, Error> {
+        super::assemble::make_ready(&self.parts, plan, cancel).await
+    }
+
+    /// Removes what hosts that are dead have left below a state folder (`.refrain`), on every runtime that answers.
+    /// Returns what was done, by runtime: a line for each thing, or why the runtime could not be asked.
+    pub async fn sweep(&self, state_dir: &Path) -> BTreeMap<String, Result<Vec<String>, RuntimeError>> {
+        let root = Layout::new(state_dir).scratch_root();
+        let mut all = BTreeMap::new();
+        for (name, runtime) in &self.parts.runtimes {
+            all.insert(name.clone(), runtime.sweep(&root).await);
+        }
+        all
     }
 }
 
@@ -132,6 +175,13 @@ impl HostBuilder {
         self
     }
 
+    /// Tells `hear` what takes a while before the first cell: images that are pulled, harnesses that are installed.
+    #[must_use]
+    pub fn notice(mut self, hear: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.notice = Some(Arc::new(hear));
+        self
+    }
+
     /// Builds the host.
     #[must_use]
     pub fn build(self) -> Host {
@@ -154,6 +204,7 @@ impl HostBuilder {
                 harnesses: self.harnesses,
                 evaluator: self.evaluator,
                 prices: self.prices,
+                notice: self.notice,
             }),
         }
     }

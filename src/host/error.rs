@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::config::ConfigError;
 use crate::engine::EngineError;
+use crate::runtime::{InstallFault, RuntimeError};
 use crate::store::StoreError;
 
 /// What kind of trouble it is.
@@ -16,6 +17,8 @@ pub enum ErrorKind {
     Runtime,
     /// The store cannot be read or written.
     Store,
+    /// Cancelled before the first cell.
+    Cancelled,
     /// Anything else of the machine.
     Other,
 }
@@ -32,6 +35,10 @@ pub struct Error {
 impl Error {
     pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: None, source: None }
+    }
+
+    pub(super) fn configuration(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Configuration, message)
     }
 
     pub(super) fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
@@ -86,7 +93,11 @@ impl From<EngineError> for Error {
     fn from(error: EngineError) -> Self {
         let kind = match &error {
             EngineError::Store(_) | EngineError::Unkept { .. } | EngineError::File { .. } => ErrorKind::Store,
-            EngineError::Runtime { .. } => ErrorKind::Runtime,
+            EngineError::Prepare { source: RuntimeError::Stopped, .. } => ErrorKind::Cancelled,
+            EngineError::Prepare { source: RuntimeError::Install { fault: InstallFault::Installer, .. }, .. } => {
+                ErrorKind::Configuration
+            }
+            EngineError::Runtime { .. } | EngineError::Prepare { .. } => ErrorKind::Runtime,
             EngineError::UnknownRuntime { .. } | EngineError::Changed { .. } | EngineError::Unpriced { .. } => {
                 ErrorKind::Configuration
             }
@@ -95,7 +106,9 @@ impl From<EngineError> for Error {
         let message = error.to_string();
         match error {
             EngineError::Store(source) => Self::new(kind, message).caused_by(source),
-            EngineError::Runtime { source, .. } => Self::new(kind, message).caused_by(source),
+            EngineError::Runtime { source, .. } | EngineError::Prepare { source, .. } => {
+                Self::new(kind, message).caused_by(source)
+            }
             EngineError::File { source, .. } => Self::new(kind, message).caused_by(source),
             _ => Self::new(kind, message),
         }

@@ -9,12 +9,14 @@ mod advice;
 mod assemble;
 mod builder;
 mod error;
+mod images;
 mod reporting;
 mod run;
 
 pub use advice::advice;
 pub use builder::{Host, HostBuilder};
 pub use error::{Error, ErrorKind};
+pub use images::ReadyHarness;
 pub use run::Run;
 
 pub use crate::engine::{CancelHandle, CancelLevel};

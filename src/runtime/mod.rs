@@ -14,6 +14,7 @@ pub mod fake;
 mod folder;
 pub mod local;
 pub(crate) mod owner;
+pub mod prepare;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Captured, Chunk, Command, ExecEnd, ExecReport, Limits, OutOfMemory, Output, Stdin, Stream};
+pub use prepare::{Install, InstallFault, PrepareRequest, PreparedImage, Progress};
 
 use crate::domain::{AttemptId, ContainerOptions};
 
@@ -58,6 +60,19 @@ pub enum RuntimeError {
         #[source]
         source: std::io::Error,
     },
+    /// A program could not be installed into an image, or does not run there.
+    #[error("{message}")]
+    Install {
+        /// Which, how it ended, and the last lines it printed.
+        message: String,
+        /// What to do about it.
+        hint: String,
+        /// Whose fault it is.
+        fault: InstallFault,
+    },
+    /// The work was ended from outside.
+    #[error("stopped before it was done")]
+    Stopped,
     /// Anything else the operating system refused.
     #[error("{action} failed")]
     Io {
@@ -116,6 +131,27 @@ pub trait Runtime: Send + Sync {
     ///
     /// [`RuntimeError::Unavailable`] with what to do about it.
     async fn preflight(&self) -> Result<RuntimeInfo, RuntimeError>;
+
+    /// Tells whether environments see the host's own files and programs at their places on the host.
+    fn is_host(&self) -> bool {
+        true
+    }
+
+    /// Makes an image ready, before any environment is opened from it: pulls it, and installs what is asked for, once.
+    /// `progress` hears a line for each step that may take a while. Returns `None` where there are no images.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Unavailable`] for an image that cannot be had, [`RuntimeError::Install`],
+    /// [`RuntimeError::Stopped`], or what the runtime failed at.
+    async fn prepare(
+        &self,
+        request: &PrepareRequest,
+        progress: &Progress<'_>,
+    ) -> Result<Option<PreparedImage>, RuntimeError> {
+        let _ = (request, progress);
+        Ok(None)
+    }
 
     /// Opens an environment with an empty workspace. Cancel-safe: a dropped future leaves nothing that
     /// [`Runtime::sweep`] does not find.

@@ -400,6 +400,7 @@ fn harnesses() -> Vec<Case> {
         harness("no `[run]`", "name = \"mine\"\n", "the harness manifest has no `run`"),
         harness("`argv = []`", "name = \"mine\"\n[run]\nargv = []\n", "`argv` is empty"),
         harness("`argv = \"agent\"`", "name = \"mine\"\n[run]\nargv = \"agent\"\n", "`argv` takes a list, not text"),
+        harness("an empty `[install]`", &with("[install]\ntimeout = 60\n"), "`[install]` installs nothing"),
         harness(
             "`argv` without `{prompt}`",
             "name = \"mine\"\n[run]\nargv = [\"agent\"]\n",

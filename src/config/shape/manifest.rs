@@ -46,6 +46,7 @@ pub(crate) const HARNESS: Section = Section {
         optional("env", Kind::Map(&Kind::Text), "Variables of the process (templates)."),
         optional("key_env", Kind::Variable, "Variable that carries the model's key into the process."),
         optional("probe", Kind::Section(&PROBE), "How it is found out which version is there."),
+        optional("install", Kind::Section(&INSTALL), "How it gets into an image that lacks it."),
         optional("files", Kind::Map(&Kind::Text), "Files written before a session: path template to content template."),
         optional("config", Kind::Map(&Kind::Section(&CONFIG)), "Settings it takes from the run file."),
         optional("output", Kind::Section(&OUTPUT), "How its output is read."),
@@ -70,6 +71,20 @@ const RUN: Section = Section {
 /// `[probe]`.
 const PROBE: Section =
     Section { name: "probe", fields: &[required("argv", ARGV, "Command that prints a version and costs nothing.")] };
+
+/// `[install]`.
+const INSTALL: Section = Section {
+    name: "install",
+    fields: &[
+        optional("script", Kind::Text, "What `sh` runs in the image, as root and with a network."),
+        optional("timeout", Kind::Duration, "Its own bound, within the run's `limits.setup_timeout`."),
+        optional(
+            "host_program",
+            Kind::Bool,
+            "Whether the `refrain` program itself is copied to /usr/local/bin (false).",
+        ),
+    ],
+};
 
 const ARGV: Kind = Kind::List { of: &Kind::Text, empty: false };
 

@@ -21,6 +21,7 @@ fn manifest(argv: &[&str]) -> HarnessManifest {
         env: BTreeMap::new(),
         key_env: None,
         probe: None,
+        install: None,
         prompt: PromptBy::Argument,
         files: BTreeMap::new(),
         config: BTreeMap::new(),
@@ -188,4 +189,39 @@ fn files_need_absolute_paths() {
     let manifest = HarnessManifest { files: [("a".into(), "b".into())].into(), ..manifest(&["a"]) };
     let error = load(manifest).expect("loads").prepare(&request()).expect_err("refused").to_string();
     assert!(error.contains("begin it with `{home}/`"), "{error}");
+}
+
+#[test]
+fn in_an_image_files_of_the_host_are_taken_along() {
+    let host = tempfile::tempdir().expect("a folder");
+    let play = host.path().join("a.play");
+    std::fs::write(&play, "the play").expect("written");
+    let field = |kind| ConfigField { kind, default: None, help: String::new() };
+    let fields = [("play", ConfigKind::Path), ("tool", ConfigKind::Path), ("text", ConfigKind::Text)];
+    let manifest = HarnessManifest {
+        dir: Some("/host/harness".into()),
+        config: fields.map(|(name, kind)| (name.to_owned(), field(kind))).into(),
+        ..manifest(&["{refrain}", "{dir}/run", "{config.play}", "{config.tool}", "{config.text}", "{prompt}"])
+    };
+    let mut entry = entry(manifest);
+    let shown = play.display().to_string();
+    for (name, value) in [("play", shown.as_str()), ("tool", "/only/in/the/image"), ("text", shown.as_str())] {
+        entry.config.insert(name.to_owned(), value.into());
+    }
+    let request = request();
+    let harness =
+        DeclarativeHarness::in_image(&entry, Path::new("/image/refrain"), Path::new("/image/dir")).expect("valid");
+    let prepared = harness.prepare(&request).expect("prepared");
+    let copy = request.session_dir.join("play-a.play");
+    let expected = ["/image/refrain", "/image/dir/run", &copy.to_string_lossy(), "/only/in/the/image", &shown];
+    assert_eq!(prepared.command.argv[..5], expected);
+    assert_eq!(prepared.files, [(copy, b"the play".to_vec())]);
+
+    let there = DeclarativeHarness::new(&entry, Path::new("/host/refrain")).expect("valid").prepare(&request);
+    assert_eq!(there.expect("prepared").command.argv[..3], ["/host/refrain", "/host/harness/run", &shown]);
+
+    entry.config.insert("play".to_owned(), host.path().display().to_string().into());
+    let harness = DeclarativeHarness::in_image(&entry, Path::new("r"), Path::new("d")).expect("valid");
+    let error = harness.prepare(&request).expect_err("a folder is not copied").to_string();
+    assert!(error.contains("the setting `play` names the folder"), "{error}");
 }

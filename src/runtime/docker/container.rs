@@ -107,13 +107,19 @@ fn describe(spec: &EnvironmentSpec, image: &Image, network: String, lease: Durat
         cmd: Some(rest.to_vec()),
         working_dir: Some("/".to_owned()),
         labels: Some(labels::of(spec, &HostProcess::current())),
-        volumes: options.read_only.then(|| layout::WRITABLE.iter().map(|path| (*path).to_owned()).collect()),
+        volumes: volumes(options),
         host_config: Some(limits(options, network)),
         ..ContainerCreateBody::default()
     }
 }
 
-fn limits(options: &ContainerOptions, network: String) -> HostConfig {
+/// The folders that stay writable where the rest is not.
+pub(super) fn volumes(options: &ContainerOptions) -> Option<Vec<String>> {
+    options.read_only.then(|| layout::WRITABLE.iter().map(|path| (*path).to_owned()).collect())
+}
+
+/// What a container may do and use.
+pub(super) fn limits(options: &ContainerOptions, network: String) -> HostConfig {
     let bytes = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     #[expect(clippy::cast_possible_truncation, reason = "the configuration allows at most 4096 CPUs")]
     let nano_cpus = options.cpus.map(|cpus| (cpus * 1e9) as i64);

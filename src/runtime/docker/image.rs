@@ -34,6 +34,8 @@ pub(super) struct Image {
     pub(super) digest: String,
     /// `PATH` as the image sets it.
     pub(super) path: Option<String>,
+    /// Its labels.
+    pub(super) labels: HashMap<String, String>,
 }
 
 /// The images that a runtime has made ready. Each is looked up, and pulled where it must be, once: all cells of a run
@@ -60,6 +62,8 @@ impl Images {
 
 async fn find(client: &Docker, name: &str, pull: Pull) -> Result<Image, RuntimeError> {
     let image = match inspect(client, name).await? {
+        // Made here, with our layer in it: no registry has it.
+        Some(image) if image.labels.contains_key(labels::LAYER) => return Ok(image),
         Some(image) if pull != Pull::Always => image,
         None if pull == Pull::Never => {
             return Err(RuntimeError::Unavailable {
@@ -140,7 +144,17 @@ async fn read_file(client: &Docker, container: &str, path: &str) -> Result<Optio
     read().map_err(|source| RuntimeError::Io { action: "read a file of the image", source })
 }
 
-async fn inspect(client: &Docker, name: &str) -> Result<Option<Image>, RuntimeError> {
+/// Tells whether making an image ready begins with a pull.
+pub(super) async fn will_pull(client: &Docker, name: &str, pull: Pull) -> Result<bool, RuntimeError> {
+    Ok(match pull {
+        Pull::Never => false,
+        Pull::Always => true,
+        Pull::Missing => inspect(client, name).await?.is_none(),
+    })
+}
+
+/// Looks an image up; `None` where there is none of this name.
+pub(super) async fn inspect(client: &Docker, name: &str) -> Result<Option<Image>, RuntimeError> {
     let found = match client.inspect_image(name).await {
         Ok(found) => found,
         Err(error) if is_absent(&error) => return Ok(None),
@@ -148,9 +162,11 @@ async fn inspect(client: &Docker, name: &str) -> Result<Option<Image>, RuntimeEr
     };
     let id = found.id.unwrap_or_else(|| name.to_owned());
     let digest = found.repo_digests.into_iter().flatten().next().unwrap_or_else(|| id.clone());
-    let env = found.config.and_then(|config| config.env).unwrap_or_default();
-    let path = env.iter().find_map(|line| line.strip_prefix("PATH=").map(str::to_owned));
-    Ok(Some(Image { id, digest, path }))
+    let (env, labels) = found.config.map(|config| (config.env, config.labels)).unwrap_or_default();
+    let path = env.iter().flatten().find_map(|line| line.strip_prefix("PATH=").map(str::to_owned));
+    let labels = labels.unwrap_or_default();
+    let digest = labels.get(labels::BASE).cloned().unwrap_or(digest);
+    Ok(Some(Image { id, digest, path, labels }))
 }
 
 async fn fetch(client: &Docker, name: &str) -> Result<(), RuntimeError> {

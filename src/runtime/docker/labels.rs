@@ -12,6 +12,13 @@ pub(super) const SCRATCH: &str = "refrain.scratch";
 /// The host process, as JSON.
 pub(super) const HOST: &str = "refrain.host";
 
+/// On an image that was prepared here: the version of our layer in it.
+pub(super) const LAYER: &str = "refrain.layer";
+/// On an image that was prepared here: the digest of the image that it was made from.
+pub(super) const BASE: &str = "refrain.base";
+/// On an image that was prepared here: what the installed program said of its version.
+pub(super) const VERSION: &str = "refrain.version";
+
 /// Returns the labels of an environment's container.
 pub(super) fn of(spec: &EnvironmentSpec, host: &HostProcess) -> HashMap<String, String> {
     let text = |name: &str, value: String| (name.to_owned(), value);

@@ -5,6 +5,7 @@
 //! carries its name in labels; it outlives it for no longer than its lease (see `keeper`), and the next start of any
 //! host on the same store removes it (see `sweep`). Start with [`DockerRuntime`].
 
+mod archive;
 mod connect;
 mod container;
 mod environment;
@@ -16,6 +17,8 @@ mod labels;
 mod layout;
 mod lease;
 mod network;
+mod once;
+mod prepared;
 mod sweep;
 mod transfer;
 
@@ -32,7 +35,10 @@ pub use self::connect::{DockerEndpoint, Tls};
 use self::environment::DockerEnvironment;
 use self::image::Images;
 use self::network::Networks;
-use super::{Environment, EnvironmentSpec, Runtime, RuntimeError, RuntimeInfo};
+use self::prepared::Installed;
+use super::{
+    Environment, EnvironmentSpec, PrepareRequest, PreparedImage, Progress, Runtime, RuntimeError, RuntimeInfo,
+};
 use crate::clock::Clock;
 
 /// How long a container lives without a sign of life of its host.
@@ -47,13 +53,22 @@ pub struct DockerRuntime {
     client: Arc<OnceCell<Docker>>,
     images: Arc<Images>,
     networks: Arc<Networks>,
+    installed: Arc<Installed>,
 }
 
 impl DockerRuntime {
     /// Makes a runtime that speaks to a daemon; nothing is connected before the first use.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, endpoint: DockerEndpoint) -> Self {
-        Self { clock, endpoint, lease: LEASE, client: Arc::default(), images: Arc::default(), networks: Arc::default() }
+        Self {
+            clock,
+            endpoint,
+            lease: LEASE,
+            client: Arc::default(),
+            images: Arc::default(),
+            networks: Arc::default(),
+            installed: Arc::default(),
+        }
     }
 
     /// Sets how long a container lives without a sign of life of its host (30 minutes). Rounded up to seconds.
@@ -78,6 +93,29 @@ impl Runtime for DockerRuntime {
     async fn preflight(&self) -> Result<RuntimeInfo, RuntimeError> {
         let version = connect::describe(self.client().await?, &self.endpoint).await?;
         Ok(RuntimeInfo { version, ..RuntimeInfo::default() })
+    }
+
+    fn is_host(&self) -> bool {
+        false
+    }
+
+    async fn prepare(
+        &self,
+        request: &PrepareRequest,
+        progress: &Progress<'_>,
+    ) -> Result<Option<PreparedImage>, RuntimeError> {
+        let client = self.client().await?;
+        let name = request.image.as_deref();
+        if let Some(name) = name
+            && image::will_pull(client, name, request.container.pull).await?
+        {
+            progress(&format!("pulls the image `{name}`"));
+        }
+        let base = tokio::select! {
+            ready = self.images.ready(client, name, request.container.pull) => ready?,
+            () = request.stop.cancelled() => return Err(RuntimeError::Stopped),
+        };
+        self.installed.prepare(client, &*self.clock, request, &base, progress).await.map(Some)
     }
 
     async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
