@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Streams {
     Pass,
-    /// Both ends are closed.
+    /// Those that are open are closed on both ends; new ones pass.
     Cut,
     /// Nothing more comes, and nothing is closed.
     Hold,
@@ -52,11 +52,11 @@ impl Proxy {
     }
 }
 
-async fn connect(client: UnixStream, mut state: watch::Receiver<Streams>) {
+async fn connect(client: UnixStream, state: watch::Receiver<Streams>) {
     let Ok(daemon) = UnixStream::connect("/var/run/docker.sock").await else { return };
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_daemon, mut to_daemon) = daemon.into_split();
-    let (marked, mut is_stream) = watch::channel(false);
+    let (marked, is_stream) = watch::channel(false);
     let forth = async move {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
@@ -87,11 +87,16 @@ async fn connect(client: UnixStream, mut state: watch::Receiver<Streams>) {
     let mut watched = is_stream.clone();
     let cut = async {
         let _ = watched.wait_for(|&is| is).await;
-        let _ = state.clone().wait_for(|&streams| streams == Streams::Cut).await;
+        let mut state = state.clone();
+        state.mark_unchanged();
+        while state.changed().await.is_ok() {
+            if *state.borrow_and_update() == Streams::Cut {
+                return;
+            }
+        }
     };
     tokio::select! {
         ((), ()) = async { tokio::join!(forth, back) } => {}
         () = cut => {}
     }
-    let _ = (is_stream.changed(), state.changed());
 }

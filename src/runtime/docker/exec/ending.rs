@@ -54,7 +54,11 @@ pub(super) async fn report(mut session: Session<'_>, ours: Option<ExecEnd>) -> R
         Fate::Running | Fate::Unknown => true,
     });
     let status = status(record.as_ref(), fate, &mut notes);
-    complete(&mut session, record.as_ref(), &mut notes).await?;
+    // What is beyond the limit on output is nobody's, and nothing can be missing of a program that never began.
+    let enough = matches!(ours, Some(ExecEnd::OutputLimit { .. })) || session.heard.begun.is_none();
+    if !enough {
+        complete(&mut session, record.as_ref(), &mut notes).await?;
+    }
     let out_of_memory = match &record {
         Some(record) => out_of_memory(record),
         None => daemon::out_of_memory(session.container).await?,

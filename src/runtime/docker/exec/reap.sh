@@ -6,6 +6,6 @@ case $1 in
     term) refrain_scan && for refrain_pid in $refrain_members; do kill -TERM "$refrain_pid" 2> /dev/null; done ;;
     kill) refrain_kill ;;
 esac
-refrain_scan
+refrain_any
 set -- $refrain_members
 echo "killed $refrain_killed left $#"

@@ -163,7 +163,8 @@ impl<'a> Session<'a> {
     /// Ends the command: politely, then by force; in the end with its wrapper, and if need be with the container.
     pub(super) async fn end(&mut self) -> Result<(), RuntimeError> {
         let grace = self.command.limits.grace.unwrap_or(Limits::GRACE);
-        for (how, patience) in [(How::Term, grace), (How::Kill, REPORT)] {
+        let report = if self.is_flooded() { grace } else { REPORT };
+        for (how, patience) in [(How::Term, grace), (How::Kill, report)] {
             let whose = Whose::Command(self.id.clone(), self.heard.begun);
             self.reap(how, whose).await?;
             if self.wait(patience).await? {
@@ -251,12 +252,19 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Tells whether it has printed more than it may.
+    fn is_flooded(&self) -> bool {
+        self.watch.over_output(self.sink.total()).is_some()
+    }
+
     fn take(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), RuntimeError> {
+        // What the wrapper says still counts; the rest would only fill the host's disk.
+        let flooded = self.is_flooded();
         let (sink, mut kept) = (&mut self.sink, Ok(()));
         let mut came = false;
         let scanner = &mut self.scanners[usize::from(stream == Stream::Stderr)];
         let words = scanner.push(bytes, &mut |bytes| {
-            if !bytes.is_empty() && kept.is_ok() {
+            if !bytes.is_empty() && !flooded && kept.is_ok() {
                 kept = sink.take(stream, bytes);
                 came = true;
             }

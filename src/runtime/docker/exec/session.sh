@@ -71,10 +71,16 @@ refrain_poll() {
     exec 5<&- 6>&- 7>&-
     trap '' HUP INT QUIT TERM
     trap 'refrain_over=1' USR1
-    refrain_over='' refrain_nap=''
+    refrain_over='' refrain_nap='' refrain_silent=0 refrain_last=''
     while [ -z "$refrain_over" ]; do
         refrain_drain
-        sleep 0.2 3>&- 4>&- 8<&- 9<&- & refrain_nap=$!
+        read -r refrain_key refrain_out < /proc/self/fdinfo/8
+        read -r refrain_key refrain_err < /proc/self/fdinfo/9
+        refrain_silent=$((refrain_silent + 1))
+        [ "$refrain_out $refrain_err" = "$refrain_last" ] || refrain_silent=0 refrain_last="$refrain_out $refrain_err"
+        # A session that says nothing for a while must not look busy.
+        if [ "$refrain_silent" -lt 10 ]; then refrain_pause=0.2; else refrain_pause=1; fi
+        sleep "$refrain_pause" 3>&- 4>&- 8<&- 9<&- & refrain_nap=$!
         wait "$refrain_nap" || [ -n "$refrain_over" ] || sleep 1
     done
     kill -KILL "$refrain_nap"
@@ -85,7 +91,7 @@ refrain_settle() {
     read -r refrain_now refrain_rest < /proc/uptime
     refrain_until=${refrain_now%.*}${refrain_now#*.}
     refrain_until=$((refrain_until + 25))
-    while refrain_scan; do
+    while refrain_any; do
         read -r refrain_now refrain_rest < /proc/uptime
         [ "${refrain_now%.*}${refrain_now#*.}" -lt "$refrain_until" ] || return 0
     done
@@ -127,10 +133,11 @@ refrain_main() {
     refrain_say "begun wrapper=$$ poller=$refrain_poller" >&4
 
     # A shell of its own waits for the program: what it says of the program's end, on its own standard error, tells a
-    # death by signal from an exit code that looks like one.
+    # death by signal from an exit code that looks like one. (A bash that is called `sh` says nothing.)
     refrain_word=$(
         refrain_variables 2> /dev/null
         exec "$refrain_sh" -c 'trap : HUP INT QUIT TERM; exec 2>&1
+            [ -z "$BASH_VERSION" ] || { (set +o posix) && set +o posix; }
             (exec "$@" <&5 >&6 2>&7 3>&- 4>&- 5<&- 6>&- 7>&- 8<&- 9<&-); echo " $?"' refrain "$refrain_file" "$@"
     )
     read -r refrain_to refrain_rest < /proc/uptime

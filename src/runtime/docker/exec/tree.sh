@@ -14,13 +14,14 @@ refrain_look() {
     return 1
 }
 
-# Tells whose a process is by the variable that it was started with: `mine`, `theirs` or nothing.
+# Tells whose a process is by the variable that it was started with: `mine`, `theirs` or nothing. Of a process that
+# becomes another one meanwhile a part is read, so only a whole value counts.
 refrain_owner() {
     refrain_owned=''
     while read -r refrain_line || [ -n "$refrain_line" ]; do
         case $refrain_line in
             *"REFRAIN_COMMAND=$refrain_id"*) refrain_owned=mine; return 0 ;;
-            *REFRAIN_COMMAND=*) refrain_owned=theirs ;;
+            *REFRAIN_COMMAND=????????????????????????????????*) refrain_owned=theirs ;;
         esac
     done 2> /dev/null < "/proc/$1/environ"
 }
@@ -69,11 +70,17 @@ refrain_scan() {
     [ "$refrain_members" != ' ' ]
 }
 
+# Tells whether there are members. A process that forks and ends while the others are listed is missed once, but not
+# its child the second time.
+refrain_any() {
+    refrain_scan || refrain_scan
+}
+
 # Kills the members, and counts them in refrain_killed. All are stopped before any is killed: a process that forks
 # faster than it is found would otherwise outrun its killer.
 refrain_kill() {
     refrain_killed=0 refrain_seen=' ' refrain_round=0
-    while refrain_scan && [ "$refrain_round" -lt 200 ]; do
+    while refrain_any && [ "$refrain_round" -lt 200 ]; do
         refrain_round=$((refrain_round + 1)) refrain_more=1 refrain_stopped=' '
         while [ -n "$refrain_more" ]; do
             refrain_more=''
