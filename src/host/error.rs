@@ -94,13 +94,11 @@ impl From<EngineError> for Error {
         let kind = match &error {
             EngineError::Store(_) | EngineError::Unkept { .. } | EngineError::File { .. } => ErrorKind::Store,
             EngineError::Prepare { source: RuntimeError::Stopped, .. } => ErrorKind::Cancelled,
-            EngineError::Prepare { source: RuntimeError::Install { fault: InstallFault::Installer, .. }, .. } => {
-                ErrorKind::Configuration
-            }
+            EngineError::Prepare { source: RuntimeError::Install { fault: InstallFault::Installer, .. }, .. }
+            | EngineError::UnknownRuntime { .. }
+            | EngineError::Changed { .. }
+            | EngineError::Unpriced { .. } => ErrorKind::Configuration,
             EngineError::Runtime { .. } | EngineError::Prepare { .. } => ErrorKind::Runtime,
-            EngineError::UnknownRuntime { .. } | EngineError::Changed { .. } | EngineError::Unpriced { .. } => {
-                ErrorKind::Configuration
-            }
         };
         let hint = error.hint();
         let message = error.to_string();

@@ -38,11 +38,14 @@ pub(super) struct Image {
     pub(super) labels: HashMap<String, String>,
 }
 
+/// An image that somebody makes ready, or has.
+type Slot = Arc<OnceCell<Image>>;
+
 /// The images that a runtime has made ready. Each is looked up, and pulled where it must be, once: all cells of a run
 /// share it, and a tag that moves meanwhile changes nothing.
 #[derive(Debug, Default)]
 pub(super) struct Images {
-    ready: Mutex<HashMap<(String, Pull), Arc<OnceCell<Image>>>>,
+    ready: Mutex<HashMap<(String, Pull), Slot>>,
 }
 
 impl Images {
