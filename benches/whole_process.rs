@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench whole_process            all of it
-//! cargo bench --bench whole_process -- help    one part: help, cells, resume, results
+//! cargo bench --bench whole_process -- help    one part: help, cells, resume, results, journal
 //! ```
 //!
 //! CPU times are read from the process's own `stat` entry when it has ended, so that the host's share (`utime + stime`)
@@ -43,6 +43,9 @@ fn main() {
     }
     if asked("results") {
         results(10_000);
+    }
+    if asked("journal") {
+        journal();
     }
 }
 
@@ -164,6 +167,52 @@ fn results(count: usize) {
         median(runs.iter().map(|cost| cost.wall).collect()).as_secs_f64(),
         median(runs.iter().map(|cost| cost.host_cpu).collect()).as_secs_f64(),
         peak_mib(&runs),
+    );
+}
+
+/// A script that measures its own calls: a call that only observes, one that reads a file, one that changes a file (and
+/// is on the disk twice, before it and before its answer). Its clock is the attempt's.
+const CALLS: &str = r#"
+local clock, workspace = require("@std/clock"), require("@std/workspace")
+local function measured(count, call)
+  local began = clock.now()
+  for index = 1, count do call(index) end
+  return string.format("%.2f", (clock.now() - began) / count * 1e6)
+end
+local now = measured(50000, function() clock.now() end)
+local read = measured(2000, function() workspace.exists("file.txt") end)
+local write = measured(200, function(index) workspace.write("note", tostring(index)) end)
+return { note = now .. " " .. read .. " " .. write }
+"#;
+
+fn journal() {
+    let mut notes = Vec::new();
+    for _ in 0..5 {
+        let dir = tempfile::tempdir().expect("a folder");
+        project(dir.path(), 1, 1);
+        fs::create_dir_all(dir.path().join("calls")).expect("a folder");
+        fs::write(dir.path().join("calls/orchestrator.toml"), "slug = \"calls\"\napi = 1\n").expect("written");
+        fs::write(dir.path().join("calls/runner.lua"), CALLS).expect("written");
+        let run = fs::read_to_string(dir.path().join("runs/bench.yaml")).expect("read");
+        let run = format!("{run}orchestrators: [{{dir: ../calls}}]\n");
+        fs::write(dir.path().join("runs/bench.yaml"), run).expect("written");
+        refrain(dir.path(), &["run", "runs/bench.yaml", "--progress", "none"]);
+        let connection = rusqlite::Connection::open(dir.path().join("refrain.db")).expect("the store opens");
+        let sql = "SELECT json_extract(record_json, '$.note') FROM attempts";
+        let note: String = connection.query_row(sql, [], |row| row.get(0)).expect("a note");
+        notes.push(note.split(' ').map(|figure| figure.parse().expect("a number")).collect::<Vec<f64>>());
+        assert_eq!(rows(&dir.path().join("refrain.db"), "journal"), 52_206, "every call is in the journal");
+    }
+    let median = |at: usize| {
+        let figures = notes.iter().map(|note: &Vec<f64>| Duration::from_secs_f64(note[at] / 1e6)).collect();
+        median(figures).as_secs_f64() * 1e6
+    };
+    println!(
+        "journal: a call, median of 5 scripts: clock.now {:.1} µs, workspace.exists {:.1} µs (target: under 50 µs \
+         amortized), workspace.write with two commits {:.0} µs",
+        median(0),
+        median(1),
+        median(2),
     );
 }
 

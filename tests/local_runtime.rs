@@ -264,6 +264,39 @@ async fn leftovers_of_a_dead_host_are_swept_with_their_processes() {
     assert_eq!(runtime().sweep(dir.path()).await.expect("sweeps"), Vec::<String>::new());
 }
 
+/// Makes the host of an environment another one that is gone: same number, another start.
+fn kill_host_of(scratch: &Path) {
+    let path = scratch.join("owner.json");
+    let mut owner: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    owner["started"] = 1.into();
+    fs::write(path, owner.to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn an_environment_whose_host_is_gone_is_taken_up_with_its_files_and_without_its_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let scratch = dir.path().canonicalize().unwrap().join("scratch");
+    let env = runtime().open(spec(&scratch)).await.expect("opens");
+    env.put_file(b"kept", &env.workspace().join("deep/file"), false).await.unwrap();
+    assert!(runtime().reattach(&spec(&scratch)).await.unwrap().is_none(), "its host lives");
+    let owner: serde_json::Value = serde_json::from_slice(&fs::read(scratch.join("owner.json")).unwrap()).unwrap();
+    let mark = owner["environment"].as_str().unwrap();
+    let mut orphan = std::process::Command::new("sleep").arg("300").env("REFRAIN_ENVIRONMENT", mark).spawn().unwrap();
+    kill_host_of(&scratch);
+
+    let swept = runtime().sweep_except(dir.path(), &[spec(&scratch)]).await.expect("sweeps");
+    assert!(swept.len() == 1 && swept[0].contains("kept its files"), "{swept:?}");
+    assert!(!orphan.wait().unwrap().success());
+    let taken = runtime().reattach(&spec(&scratch)).await.unwrap().expect("it is there");
+    assert_eq!(run(&*taken, &Command::shell("cat deep/file")).await.stdout.bytes, b"kept");
+    // It has an owner that lives: nobody else takes it, and no sweep removes it.
+    assert!(runtime().reattach(&spec(&scratch)).await.unwrap().is_none());
+    assert_eq!(runtime().sweep(dir.path()).await.unwrap(), Vec::<String>::new());
+    taken.close().await.unwrap();
+    assert!(!scratch.exists());
+    assert!(runtime().reattach(&spec(&scratch)).await.unwrap().is_none(), "there is nothing");
+}
+
 #[tokio::test]
 async fn preflight_names_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();

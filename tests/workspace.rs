@@ -16,8 +16,8 @@ use refrain::domain::Failure;
 use refrain::domain::task::{EvaluateIn, HiddenTests, Seed, Task, Track};
 use refrain::runtime::{Captured, Command, Environment, ExecEnd, ExecReport, Output, Quiescence, RuntimeError, Stdin};
 use refrain::workspace::{
-    Collected, SeedCache, Seeded, Snapshot, WorkspaceError, WorkspaceFiles, collect, collect_at, discard, fork, merge,
-    place, place_tree, rebase,
+    Collected, SeedCache, Seeded, Snapshot, WorkspaceError, WorkspaceFiles, collect, collect_at, collected_before,
+    discard, exists, fork, merge, place, place_tree, rebase, rebased_before, set_back,
 };
 use tempfile::TempDir;
 use test_case::test_case;
@@ -585,6 +585,54 @@ async fn no_program_of_the_workspace_runs_on_the_host() {
     // The trap is real: git itself springs it.
     let _ = Process::new("git").args(["status"]).current_dir(env.workspace()).output().unwrap();
     assert!(canary.exists());
+}
+
+#[test_case(false; "on the host")]
+#[test_case(true; "inside an environment")]
+#[tokio::test]
+async fn a_workspace_is_set_back_to_its_copy_whatever_became_of_it(remote: bool) {
+    let bench = Bench::new();
+    let seeded = bench.directory(SOURCE).await;
+    let env = bench.placed("env", &seeded, remote).await;
+    let copy = bench.path("env/copies/0/7");
+    assert!(!exists(&env, &copy).await.unwrap());
+    fs::create_dir_all(env.workspace().join(".refrain")).unwrap();
+    fs::write(env.workspace().join(".refrain/note"), "kept").unwrap();
+    let before = Snapshot::of(env.workspace()).unwrap();
+    fork(&env, env.workspace(), &copy).await.unwrap();
+    assert!(exists(&env, &copy).await.unwrap());
+    shell(
+        env.workspace(),
+        "echo half > half; rm -rf .git .refrain; mkdir -p locked/in && touch locked/in/f && chmod 500 locked/in; : > a.txt",
+    );
+    // Twice: what has been set back may be cut off again.
+    for _ in 0..2 {
+        set_back(&env, &copy, env.workspace()).await.unwrap();
+        assert_eq!(Snapshot::of(env.workspace()).unwrap().fingerprint(), before.fingerprint());
+        assert!(env.workspace().join(".git/HEAD").is_file());
+        assert_eq!(fs::read_to_string(env.workspace().join(".refrain/note")).unwrap(), "kept");
+        shell(env.workspace(), "echo more > half");
+    }
+}
+
+#[tokio::test]
+async fn a_collection_and_a_baseline_of_an_earlier_host_are_read_again() {
+    for remote in [false, true] {
+        let bench = Bench::new();
+        let seeded = bench.directory(SOURCE).await;
+        let env = bench.placed("env", &seeded, remote).await;
+        let baseline = bench.path("baseline");
+        assert_eq!(rebased_before(&env, &seeded, &baseline).await.unwrap(), seeded, "there was no setup script");
+        fs::write(env.workspace().join("made-by-setup"), "x").unwrap();
+        let rebased = rebase(&env, &seeded, &baseline).await.unwrap();
+        let again = rebased_before(&env, &seeded, &baseline).await.unwrap();
+        assert_eq!((&again.tree, again.baseline.fingerprint()), (&rebased.tree, rebased.baseline.fingerprint()));
+        fs::write(env.workspace().join("made-by-agent"), "y").unwrap();
+        let first = collect(&env, &rebased, &bench.path("final")).await.unwrap();
+        let second = collected_before(&env, &again, &bench.path("final")).await.unwrap();
+        assert_eq!((second.diff, second.tree, second.changed), (first.diff, first.tree, true), "remote: {remote}");
+        assert_eq!(second.snapshot.fingerprint(), first.snapshot.fingerprint());
+    }
 }
 
 #[tokio::test]

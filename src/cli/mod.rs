@@ -11,12 +11,15 @@ mod list;
 mod new;
 mod output;
 mod prepare;
+mod replay;
 mod results;
+mod resume;
 mod run;
 mod schema;
 mod scripted;
 mod show;
 mod single;
+mod started;
 mod sweep;
 mod test;
 mod test_report;
@@ -44,8 +47,10 @@ struct Cli {
 enum Command {
     Run(Box<run::Args>),
     Prepare(prepare::Args),
+    Resume(resume::Args),
     Results(results::Args),
     Show(show::Args),
+    Replay(replay::Args),
     List(list::Args),
     New(new::Args),
     Check(check::Args),
@@ -154,8 +159,10 @@ fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Run(args) => run::main(*args),
         Command::Prepare(args) => prepare::main(&args),
+        Command::Resume(args) => resume::main(&args),
         Command::Results(args) => results::main(&args),
         Command::Show(args) => show::main(&args),
+        Command::Replay(args) => replay::main(&args),
         Command::List(args) => list::main(&args),
         Command::New(args) => new::main(&args),
         Command::Check(args) => check::main(&args),

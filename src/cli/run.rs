@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::started::Started;
 use super::{Failed, Outcome, exit, output, single};
 use crate::config::{self, LoadOptions, RunPlan, Warnings};
+use crate::domain::RunName;
 use crate::domain::event::RunSummary;
 use crate::host::{CancelHandle, CancelLevel, Host, Run, advice};
 use crate::redact::printable;
 use crate::report::{JsonReporter, LineReporter, ProgressReporter, Reporter};
+use crate::store::Store;
 
 /// Run the cells of a run file that are not decided yet
 ///
@@ -50,8 +53,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "PATH")]
     orchestrator_dir: Vec<PathBuf>,
     /// Keep finished cells although task, script, parameters, harness or image have changed since
-    #[arg(long)]
+    #[arg(long, conflicts_with = "fork")]
     accept_changes: bool,
+    /// Run under another name, beside the results that there are; without a name, the first free one
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    fork: Option<String>,
     /// Exit with 10 if fewer than this percentage of the cells with a verdict are solved
     #[arg(long, value_name = "PERCENT")]
     fail_under: Option<f64>,
@@ -112,22 +118,56 @@ pub(super) fn main(args: Args) -> Outcome {
         only: args.only.clone(),
         ..LoadOptions::new(file)
     };
-    let (plan, warnings) = config::load(options)?;
+    let started = Started::of(&options);
+    let (mut plan, warnings) = config::load(options)?;
     show_warnings(&warnings);
+    if let Some(name) = &args.fork {
+        plan.name = fork_name(&plan, name)?;
+        eprint_line(&format!("{:>12} as `{}`", "Forked", plan.name));
+    }
     show_advice(&plan);
     if args.dry_run {
         return dry_run(&plan, args.json);
     }
-    let next = format!("refrain results {}", plan.name);
+    started.save(&plan);
+    let name = plan.name.clone();
     let summary = execute(plan, args.progress, |run| run.accept_changes(args.accept_changes))?;
     if args.json {
-        let mut totals = serde_json::to_value(&summary).map_err(Failed::usage)?;
-        totals["schema"] = 1.into();
-        output::write_json(&totals)?;
-    } else if args.progress != Progress::Json && args.progress != Progress::None {
-        eprint_line(&format!("{:>12} {next}", "Next"));
+        output::write_json(&totals(&summary)?)?;
+    } else {
+        show_next(args.progress, &name);
     }
     Ok(exit::of_run(&summary, args.fail_under))
+}
+
+/// The totals of a run as they are printed with `--json`.
+pub(super) fn totals(summary: &RunSummary) -> Result<serde_json::Value, Failed> {
+    let mut totals = serde_json::to_value(summary).map_err(Failed::usage)?;
+    totals["schema"] = 1.into();
+    Ok(totals)
+}
+
+/// Says what to do after a run, to people.
+pub(super) fn show_next(progress: Progress, run: &RunName) {
+    if progress != Progress::Json && progress != Progress::None {
+        eprint_line(&format!("{:>12} refrain results {run}", "Next"));
+    }
+}
+
+/// Returns the name that was asked for, or the run's own with the first number behind it that is free.
+fn fork_name(plan: &RunPlan, asked: &str) -> Result<RunName, Failed> {
+    if !asked.is_empty() {
+        return RunName::new(asked).map_err(Failed::usage);
+    }
+    let taken: Vec<String> = if plan.results_db.exists() {
+        let runs = Store::open_read_only(&plan.results_db)?.runs().wait()?;
+        runs.into_iter().map(|run| run.name.to_string()).collect()
+    } else {
+        Vec::new()
+    };
+    let names = (2_u32..).map(|number| format!("{}-{number}", plan.name));
+    let free = names.into_iter().find(|name| !taken.contains(name));
+    RunName::new(free.unwrap_or_default()).map_err(Failed::usage)
 }
 
 /// Says a line that is no data.

@@ -78,8 +78,13 @@ fn earlier_diff(db: &Path, attempt: &AttemptId) -> Option<Vec<u8>> {
 }
 
 fn find_cell(store: &Store, run: &RunName, wanted: &str) -> Result<CellId, Failed> {
-    let ids: Vec<CellId> =
-        store.results(Some(run), &ResultFilter::default()).wait()?.into_iter().map(|row| row.cell).collect();
+    let rows = store.results(Some(run), &ResultFilter::default()).wait()?;
+    let ids: Vec<CellId> = rows.into_iter().map(|row| row.cell).collect();
+    find_among(&ids, run, wanted)
+}
+
+/// Finds the one cell that a text means.
+pub(super) fn find_among(ids: &[CellId], run: &RunName, wanted: &str) -> Result<CellId, Failed> {
     if let Some(exact) = ids.iter().find(|id| id.as_str() == wanted) {
         return Ok(exact.clone());
     }

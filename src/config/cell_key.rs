@@ -1,4 +1,5 @@
-//! What makes two cells the same work: a digest over what they mean, and over nothing else.
+//! What makes two cells the same work: digests over what they mean, and over nothing else. One for each part, so that a
+//! difference can be named.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -7,27 +8,43 @@ use serde_json::Value as Json;
 
 use crate::domain::cell::Cell;
 use crate::domain::task::{HiddenTests, Seed};
-use crate::domain::{CellKey, Model, Task};
+use crate::domain::{CellKey, KeyPart, Model, Task};
 
 use super::content_hash::{self, part};
 use super::harness_manifest::ConfigKind;
 use super::plan::{HarnessEntry, OrchestratorEntry, RunPlan};
 
-/// Begins every key; a change of what is hashed changes it.
-const VERSION: &str = "refrain cell key 1";
+/// Begins every key; a change of how parts are hashed changes it.
+const VERSION: &str = "v2";
 
 /// Fields of a task that say nothing about the work, and those that are hashed by content instead.
 const NOT_WORK: &[&str] = &["id", "name", "description", "difficulty", "metadata", "source", "seed", "hidden"];
 
-type Digest = [u8; 32];
+/// Fields of a task by the part of the key that they belong to; all others belong to [`KeyPart::TaskSettings`].
+const TASK_PARTS: &[(&str, KeyPart)] = &[
+    ("prompt", KeyPart::Prompt),
+    ("phases", KeyPart::Prompt),
+    ("checks", KeyPart::Checks),
+    ("test_command", KeyPart::Tests),
+    ("fail_to_pass", KeyPart::Tests),
+    ("pass_to_pass", KeyPart::Tests),
+    ("expected_files", KeyPart::Tests),
+    ("rubric", KeyPart::Tests),
+    ("evaluate", KeyPart::Tests),
+    ("mutation", KeyPart::Workspace),
+    ("setup_script", KeyPart::Workspace),
+];
 
-/// The digest of each coordinate, computed when it is first asked for.
+/// The parts of the key that one coordinate makes, as they stand in it.
+type Parts = String;
+
+/// The parts of each coordinate, computed when they are first asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeyCache {
-    harnesses: Vec<OnceLock<Digest>>,
-    models: Vec<OnceLock<Digest>>,
-    tasks: Vec<OnceLock<Digest>>,
-    orchestrators: Vec<OnceLock<Digest>>,
+    harnesses: Vec<OnceLock<Parts>>,
+    models: Vec<OnceLock<Parts>>,
+    tasks: Vec<OnceLock<Parts>>,
+    orchestrators: Vec<OnceLock<Parts>>,
 }
 
 impl KeyCache {
@@ -46,76 +63,84 @@ impl KeyCache {
 /// Computes the key of a cell.
 pub(crate) fn of(plan: &RunPlan, cell: &Cell) -> CellKey {
     let keys = &plan.keys;
-    let mut hasher = blake3::Hasher::new();
-    part(&mut hasher, VERSION.as_bytes());
-    coordinate(&mut hasher, &keys.harnesses, cell.harness, &plan.harnesses, harness);
-    coordinate(&mut hasher, &keys.models, cell.model, &plan.models, model);
-    if let Some(review) = cell.review_model {
-        coordinate(&mut hasher, &keys.models, review, &plan.models, model);
+    let mut key = VERSION.to_owned();
+    coordinate(&mut key, &keys.harnesses, cell.harness, &plan.harnesses, harness);
+    coordinate(&mut key, &keys.models, cell.model, &plan.models, |entry| model(entry, KeyPart::Model));
+    if let Some(review) = cell.review_model.and_then(|index| plan.models.get(index)) {
+        key.push_str(&model(review, KeyPart::ReviewModel));
     }
-    part(&mut hasher, if cell.review_model.is_some() { b"reviewed" } else { b"alone" });
-    coordinate(&mut hasher, &keys.tasks, cell.task, &plan.tasks, |entry| task(entry));
-    coordinate(&mut hasher, &keys.orchestrators, cell.orchestrator, &plan.orchestrators, orchestrator);
-    CellKey::new(hasher.finalize().to_hex().to_string())
+    coordinate(&mut key, &keys.tasks, cell.task, &plan.tasks, |entry| task(entry));
+    coordinate(&mut key, &keys.orchestrators, cell.orchestrator, &plan.orchestrators, orchestrator);
+    CellKey::new(key)
 }
 
-fn coordinate<T>(
-    hasher: &mut blake3::Hasher,
-    cache: &[OnceLock<Digest>],
-    index: usize,
-    all: &[T],
-    digest: impl Fn(&T) -> Digest,
-) {
+fn coordinate<T>(key: &mut String, cache: &[OnceLock<Parts>], index: usize, all: &[T], parts: impl Fn(&T) -> Parts) {
     let Some(item) = all.get(index) else { return };
     match cache.get(index) {
-        Some(slot) => part(hasher, slot.get_or_init(|| digest(item))),
-        None => part(hasher, &digest(item)),
+        Some(slot) => key.push_str(slot.get_or_init(|| parts(item))),
+        None => key.push_str(&parts(item)),
     }
 }
 
-fn harness(entry: &HarnessEntry) -> Digest {
+/// Writes a part: its letter, and the first half of a half of its digest. Chance does not make two of these equal, and
+/// nobody gains by forging one.
+fn written(which: KeyPart, hasher: &blake3::Hasher) -> String {
+    format!(" {}{}", which.letter(), &hasher.finalize().to_hex()[..16])
+}
+
+fn digest_of<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new();
-    part(&mut hasher, entry.manifest.hash.as_bytes());
-    part(&mut hasher, entry.version.as_deref().unwrap_or("").as_bytes());
-    part(&mut hasher, entry.image.as_deref().unwrap_or("").as_bytes());
+    values.into_iter().for_each(|value| part(&mut hasher, value));
+    hasher
+}
+
+fn harness(entry: &HarnessEntry) -> Parts {
+    let mut config = blake3::Hasher::new();
     for (name, value) in &entry.config {
-        part(&mut hasher, name.as_bytes());
+        part(&mut config, name.as_bytes());
         let is_path = entry.manifest.config.get(name).is_some_and(|field| field.kind == ConfigKind::Path);
         match value.as_str().filter(|_| is_path) {
             // Where a file lies is no part of the work; what it says is.
-            Some(path) => part(&mut hasher, content(Path::new(path)).as_bytes()),
-            None => part(&mut hasher, value.to_string().as_bytes()),
+            Some(path) => part(&mut config, content(Path::new(path)).as_bytes()),
+            None => part(&mut config, value.to_string().as_bytes()),
         }
     }
-    *hasher.finalize().as_bytes()
+    let text = |text: &Option<String>| digest_of([text.as_deref().unwrap_or("").as_bytes()]);
+    written(KeyPart::Harness, &digest_of([entry.manifest.hash.as_bytes()]))
+        + &written(KeyPart::HarnessVersion, &text(&entry.version))
+        + &written(KeyPart::Image, &text(&entry.image))
+        + &written(KeyPart::HarnessConfig, &config)
 }
 
-fn model(entry: &Model) -> Digest {
-    let mut hasher = blake3::Hasher::new();
-    part(&mut hasher, entry.name.as_bytes());
-    part(&mut hasher, entry.provider.as_bytes());
-    part(&mut hasher, Json::Object(entry.config.clone()).to_string().as_bytes());
-    *hasher.finalize().as_bytes()
+fn model(entry: &Model, which: KeyPart) -> Parts {
+    let config = Json::Object(entry.config.clone()).to_string();
+    written(which, &digest_of([entry.name.as_bytes(), entry.provider.as_bytes(), config.as_bytes()]))
 }
 
-fn orchestrator(entry: &OrchestratorEntry) -> Digest {
-    let mut hasher = blake3::Hasher::new();
-    part(&mut hasher, entry.manifest.hash.as_bytes());
-    part(&mut hasher, entry.manifest.runner.as_bytes());
+fn orchestrator(entry: &OrchestratorEntry) -> Parts {
     // Parameters serialize: a map of plain values always does.
-    part(&mut hasher, serde_json::to_string(&entry.params).unwrap_or_default().as_bytes());
-    *hasher.finalize().as_bytes()
+    let params = serde_json::to_string(&entry.params).unwrap_or_default();
+    let manifest = &entry.manifest;
+    written(KeyPart::Orchestrator, &digest_of([manifest.hash.as_bytes(), manifest.runner.as_bytes()]))
+        + &written(KeyPart::Params, &digest_of([params.as_bytes()]))
 }
 
-fn task(task: &Task) -> Digest {
-    let mut hasher = blake3::Hasher::new();
+fn task(task: &Task) -> Parts {
+    let parts = [KeyPart::Prompt, KeyPart::Workspace, KeyPart::Checks, KeyPart::Tests, KeyPart::TaskSettings];
+    let mut hashers = parts.map(|which| (which, blake3::Hasher::new()));
+    let mut add = |which: KeyPart, name: &str, value: &str| {
+        if let Some((_, hasher)) = hashers.iter_mut().find(|(part, _)| *part == which) {
+            part(hasher, name.as_bytes());
+            part(hasher, value.as_bytes());
+        }
+    };
     if let Ok(Json::Object(fields)) = serde_json::to_value(task) {
         for (name, value) in fields {
             let unset = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
             // What is not set is left out, so that a field added later changes no key.
             if !unset && !NOT_WORK.contains(&name.as_str()) {
-                part(&mut hasher, name.as_bytes());
-                part(&mut hasher, value.to_string().as_bytes());
+                let which = TASK_PARTS.iter().find(|(field, _)| *field == name);
+                add(which.map_or(KeyPart::TaskSettings, |(_, part)| *part), &name, &value.to_string());
             }
         }
     }
@@ -125,14 +150,14 @@ fn task(task: &Task) -> Digest {
         Seed::Git { path, commit } => format!("git {}", commit.clone().unwrap_or_else(|| git_head(path))),
         Seed::Url { url, commit } => format!("url {url} {}", commit.as_deref().unwrap_or("HEAD")),
     };
-    part(&mut hasher, seed.as_bytes());
+    add(KeyPart::Workspace, "seed", &seed);
     let hidden = match &task.hidden {
         HiddenTests::None => "none".to_owned(),
         HiddenTests::Patch { patch } => format!("patch {patch}"),
         HiddenTests::Overlay { path } => content(path),
     };
-    part(&mut hasher, hidden.as_bytes());
-    *hasher.finalize().as_bytes()
+    add(KeyPart::Tests, "hidden", &hidden);
+    hashers.iter().map(|(which, hasher)| written(*which, hasher)).collect()
 }
 
 /// The digest of a file or folder; one that cannot be read fails later, where it is used.

@@ -11,7 +11,8 @@ use super::name::{RunName, external};
 #[serde(transparent)]
 pub struct CellId(String);
 
-/// A fingerprint of what a cell means: task content, script, params, harness version, image, prompt.
+/// A fingerprint of what a cell means: task content, script, params, harness version, image, prompt. It holds a digest of
+/// each [`KeyPart`], so that two keys can tell what has changed between them.
 ///
 /// Two cells with one id and different keys are different work under one name; resume refuses to mix them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,17 +97,125 @@ impl CellId {
     }
 }
 
-impl CellKey {
-    /// Takes a digest.
+/// A part of what a cell means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum KeyPart {
+    /// The task's prompt and phases.
+    Prompt,
+    /// The task's files, mutation and setup script.
+    Workspace,
+    /// The task's visible checks.
+    Checks,
+    /// The task's hidden tests and how they count.
+    Tests,
+    /// Anything else of the task, such as its timeout.
+    TaskSettings,
+    /// The orchestrator's files.
+    Orchestrator,
+    /// The orchestrator's parameters.
+    Params,
+    /// The harness's manifest.
+    Harness,
+    /// The harness's version.
+    HarnessVersion,
+    /// The harness's settings.
+    HarnessConfig,
+    /// The image.
+    Image,
+    /// The implementation model.
+    Model,
+    /// The review model.
+    ReviewModel,
+}
+
+impl KeyPart {
+    /// All parts, in the order in which a change is told.
+    pub const ALL: [Self; 13] = [
+        Self::Prompt,
+        Self::Workspace,
+        Self::Checks,
+        Self::Tests,
+        Self::TaskSettings,
+        Self::Orchestrator,
+        Self::Params,
+        Self::Harness,
+        Self::HarnessVersion,
+        Self::HarnessConfig,
+        Self::Image,
+        Self::Model,
+        Self::ReviewModel,
+    ];
+
+    /// Returns the letter that stands before its digest in a key.
     #[must_use]
-    pub fn new(digest: impl Into<String>) -> Self {
-        Self(digest.into())
+    pub fn letter(self) -> char {
+        match self {
+            Self::Prompt => 'p',
+            Self::Workspace => 'w',
+            Self::Checks => 'c',
+            Self::Tests => 't',
+            Self::TaskSettings => 's',
+            Self::Orchestrator => 'o',
+            Self::Params => 'a',
+            Self::Harness => 'h',
+            Self::HarnessVersion => 'v',
+            Self::HarnessConfig => 'g',
+            Self::Image => 'i',
+            Self::Model => 'm',
+            Self::ReviewModel => 'r',
+        }
+    }
+}
+
+/// Says what it is, for people: `the task's prompt`.
+impl fmt::Display for KeyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Prompt => "the task's prompt",
+            Self::Workspace => "the task's files",
+            Self::Checks => "the task's checks",
+            Self::Tests => "the task's hidden tests",
+            Self::TaskSettings => "the task's settings",
+            Self::Orchestrator => "the orchestrator's script",
+            Self::Params => "the orchestrator's parameters",
+            Self::Harness => "the harness's manifest",
+            Self::HarnessVersion => "the harness's version",
+            Self::HarnessConfig => "the harness's settings",
+            Self::Image => "the image",
+            Self::Model => "the model",
+            Self::ReviewModel => "the review model",
+        })
+    }
+}
+
+impl CellKey {
+    /// Takes a key as it is stored.
+    #[must_use]
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
     }
 
-    /// Returns the digest.
+    /// Returns the key: a version, then a letter and a digest for each part.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the parts in which two keys differ. Empty for equal keys, and for keys that do not tell their parts.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<KeyPart> {
+        let (Some(ours), Some(theirs)) = (self.parts(), other.parts()) else { return Vec::new() };
+        let of = |parts: &[&str], part: KeyPart| {
+            parts.iter().find_map(|text| text.strip_prefix(part.letter())).map(str::to_owned)
+        };
+        KeyPart::ALL.into_iter().filter(|part| of(&ours, *part) != of(&theirs, *part)).collect()
+    }
+
+    /// Splits a key of the version that tells its parts.
+    fn parts(&self) -> Option<Vec<&str>> {
+        let mut words = self.0.split(' ');
+        (words.next() == Some("v2")).then(|| words.collect())
     }
 }
 

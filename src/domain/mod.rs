@@ -18,7 +18,7 @@ pub mod task;
 pub mod usage;
 pub mod verdict;
 
-pub use cell::{AttemptId, Cell, CellId, CellKey};
+pub use cell::{AttemptId, Cell, CellId, CellKey, KeyPart};
 pub use container::{ContainerOptions, Network, Pull};
 pub use event::{Event, EventKind};
 pub use failure::{Blame, ErrorClass, ExitClass, Failure};

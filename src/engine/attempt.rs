@@ -3,30 +3,34 @@
 //! Whatever happens, what the agent left is collected and accounted for first, then judged where it may be, then
 //! recorded: `run_record.json` before the store's row, so that a crash between the two loses nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
+use super::checkpoints::Checkpoints;
 use super::claims::Claim;
 use super::ending::{self, ScriptEnd};
 use super::error::EngineError;
 use super::finish::{self, Finish};
+use super::journal::Past;
 use super::journey::Journey;
-use super::services::{CellContext, Services};
+use super::keepsake::{self, Keepsake, remove_scratch};
+use super::port::JournaledPort;
+use super::services::CellContext;
 use super::session::SessionBook;
 use super::spaces::Spaces;
-use super::world::{Attempt, Deadline, World, describe, lock};
+use super::world::{Attempt, Deadline, describe, lock};
 use super::{checks, setup};
+use crate::config::RunPlan;
 use crate::domain::failure::Timer;
-use crate::domain::{AttemptId, AttemptState, Failure, RunRecord, Verdict};
+use crate::domain::{AttemptId, AttemptState, EventKind, Failure, RunRecord, SessionRecord, Verdict};
 use crate::evaluator::{EvaluationError, EvaluationInput};
 use crate::runtime::Environment;
 use crate::script::{ScriptEnd as LuaEnd, ScriptErrorKind, ScriptJob, ScriptLimits, StopHandle};
-use crate::workspace::{Collected, Seeded, collect, place};
+use crate::workspace::{Collected, Seeded, collect, collected_before, place};
 
 /// What an open environment needs to be closed and judged.
 pub(crate) struct Ready {
@@ -36,10 +40,26 @@ pub(crate) struct Ready {
 }
 
 /// What executing brought.
-pub(crate) struct Executed {
-    pub(crate) attempt: Arc<Attempt>,
-    pub(crate) script: ScriptEnd,
-    pub(crate) note: Option<String>,
+struct Executed {
+    attempt: Arc<Attempt>,
+    script: ScriptEnd,
+    note: Option<String>,
+    /// Why the attempt could not go on where an earlier host had left it.
+    abandoned: Option<String>,
+}
+
+/// What an earlier host has done of an attempt.
+pub(crate) struct Earlier {
+    pub(crate) past: Past,
+    pub(crate) sessions: Vec<SessionRecord>,
+}
+
+/// How an attempt came to its end.
+pub(crate) enum Course {
+    /// It can be recorded: with why it did not simply reach its verdict, if it did not.
+    Ended(Option<Failure>),
+    /// It cannot go on where an earlier host had left it, and says why.
+    Abandoned(String),
 }
 
 /// Runs one attempt to its record, which is stored when it returns. `retries` is how many came before it.
@@ -56,21 +76,43 @@ pub(crate) async fn run(context: &CellContext, claim: Claim, retries: u32) -> Re
     let mut journey =
         Journey::begin(id.clone(), Arc::clone(&services.clock), context.events.clone(), services.store.clone());
 
-    let cause = match prepare(context, &id, &folder, &scratch, &mut journey).await {
-        Err(failure) => Some(failure),
-        Ok(ready) => {
-            let cause = carry_out(context, &id, &ready, &mut journey, &mut finish).await;
-            finish.harness_version.clone_from(&ready.harness_version);
-            finish.image = ready.env.image().map(str::to_owned);
-            if let Err(error) = ready.env.close().await {
-                finish.warnings.push(format!("the environment was not removed: {}", describe(&error)));
-            }
-            cause
+    let ready = match prepare(context, &id, &folder, &scratch, &mut journey).await {
+        Ok(ready) => ready,
+        Err(failure) => {
+            keepsake::mark(&scratch);
+            let record = finish.conclude(Some(failure), &mut journey).await;
+            let _ = remove_scratch(&scratch);
+            return record;
         }
     };
+    finish.harness_version.clone_from(&ready.harness_version);
+    finish.image = ready.env.image().map(str::to_owned);
+    if let Err(error) = Keepsake::of(&ready, retries).write(&scratch) {
+        finish.warnings.push(format!("the attempt could not be gone on with after a crash: {error}"));
+    }
+    let cause = match carry_out(context, &id, &ready, &mut journey, &mut finish, None).await {
+        Course::Ended(cause) => cause,
+        Course::Abandoned(reason) => Some(Failure::Runtime { message: reason }),
+    };
+    if matches!(cause, Some(Failure::Store { .. })) {
+        // The disk may be full, and of what the environment holds.
+        clear_away(context, &id, &ready, &scratch).await;
+        return finish.conclude(cause, &mut journey).await;
+    }
+    let record = finish.conclude(cause, &mut journey).await;
+    clear_away(context, &id, &ready, &scratch).await;
+    record
+}
+
+/// Removes what an attempt needed while it was under way. Only once it is recorded: until then a later host may have to
+/// go on with it.
+pub(crate) async fn clear_away(context: &CellContext, id: &AttemptId, ready: &Ready, scratch: &Path) {
+    if let Err(error) = ready.env.close().await {
+        let message = format!("{}: the environment was not removed: {}", id.cell, describe(&error));
+        context.events.emit(EventKind::Warning { message });
+    }
     // Scratch holds nothing that is kept; what cannot be removed is swept by the next start.
-    let _ = std::fs::remove_dir_all(&scratch);
-    finish.conclude(cause, &mut journey).await
+    let _ = remove_scratch(scratch);
 }
 
 /// Everything before the first session. An environment that was opened for an attempt that then cannot begin is closed
@@ -118,30 +160,48 @@ async fn prepare(
     }
 }
 
-/// Executes, collects, judges; returns why the attempt did not simply reach its verdict.
-async fn carry_out(
+/// Executes, collects, judges.
+pub(crate) async fn carry_out(
     context: &CellContext,
     id: &AttemptId,
     ready: &Ready,
     journey: &mut Journey,
     finish: &mut Finish,
-) -> Option<Failure> {
+    earlier: Option<Earlier>,
+) -> Course {
     if let Err(failure) = journey.step(AttemptState::Executing) {
-        return Some(failure);
+        return Course::Ended(Some(failure));
     }
     if let Err(failure) = journey.settle().await {
-        return Some(failure);
+        return Course::Ended(Some(failure));
     }
-    let executed = execute(context, id, ready).await;
+    let executed = execute(context, id, ready, earlier).await;
+    if let Some(reason) = executed.abandoned {
+        return Course::Abandoned(reason);
+    }
+    Course::Ended(conclude(context, ready, journey, finish, executed).await)
+}
+
+/// Collects and judges what executing has left; returns why the attempt did not simply reach its verdict.
+async fn conclude(
+    context: &CellContext,
+    ready: &Ready,
+    journey: &mut Journey,
+    finish: &mut Finish,
+    executed: Executed,
+) -> Option<Failure> {
     let attempt = &executed.attempt;
     (finish.sessions, finish.streams) = lock(&attempt.sessions).take();
+    finish.cut_off = attempt.cut_off.load(std::sync::atomic::Ordering::Relaxed);
+    finish.warnings.append(&mut lock(&attempt.warnings));
     finish.script_log = std::mem::take(&mut *lock(&attempt.log));
     finish.note = executed.note;
     let mut cause = ending::cause(attempt.cause.get().cloned(), &executed.script, &finish.sessions);
     if let Err(failure) = journey.step(AttemptState::Collecting) {
         return Some(failure);
     }
-    let collected = match collect_tree(ready, attempt, finish).await {
+    let collected_already = journey.had_come_to(AttemptState::Evaluating);
+    let collected = match collect_tree(ready, attempt, finish, collected_already).await {
         Ok(collected) => Some(collected),
         Err(failure) => {
             cause.get_or_insert(failure);
@@ -150,7 +210,9 @@ async fn carry_out(
     };
     let judged = match &collected {
         Some(collected) if ending::is_judged(cause.as_ref()) && !context.cancel.kill_token().is_cancelled() => {
-            journey.step(AttemptState::Evaluating).map(|()| Some(collected))
+            // Tests may run in the agent's workspace: a host that goes on must know that it is collected.
+            let step = journey.step(AttemptState::Evaluating);
+            if step.is_ok() { journey.settle().await } else { step }.map(|()| Some(collected))
         }
         _ => {
             let why = cause.as_ref().map_or_else(|| "cancelled".to_owned(), |cause| format!("not judged: {cause}"));
@@ -173,18 +235,23 @@ async fn carry_out(
     cause
 }
 
-fn deadline(services: &Services, task_timeout: Duration) -> Deadline {
-    match services.plan.max_runtime {
+pub(crate) fn deadline(plan: &RunPlan, task_timeout: Duration) -> Deadline {
+    match plan.max_runtime {
         Some(limit) if limit < task_timeout => Deadline { timer: Timer::Run, limit },
         _ => Deadline { timer: Timer::Task, limit: task_timeout },
     }
 }
 
 /// Runs the script on a thread of its own until it returns, fails, or is stopped; then waits for what it began.
-async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready) -> Executed {
+async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready, earlier: Option<Earlier>) -> Executed {
     let services = &context.services;
     let task = &services.plan.tasks[context.cell().task];
-    let deadline = deadline(services, task.timeout);
+    let deadline = deadline(&services.plan, task.timeout);
+    let mut sessions = SessionBook::default();
+    let past = earlier.map(|earlier| {
+        sessions.restore(earlier.sessions);
+        earlier.past
+    });
     let attempt = Arc::new(Attempt {
         context: context.clone(),
         id: id.clone(),
@@ -193,21 +260,25 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready) -> Execut
         folder: services.layout.attempt(id),
         scratch: services.layout.scratch(id),
         began: services.clock.elapsed(),
+        before: past.as_ref().map_or(Duration::ZERO, |past| past.elapsed),
         deadline,
         stop: context.cancel.stop_token().child_token(),
-        sessions: Mutex::new(SessionBook::default()),
+        sessions: Mutex::new(sessions),
         spaces: tokio::sync::Mutex::new(Spaces::new(ready.env.workspace())),
+        checkpoints: Checkpoints::default(),
+        warnings: Mutex::new(Vec::new()),
+        cut_off: AtomicU32::new(0),
         diffs: AtomicU32::new(0),
         log: Mutex::new(Vec::new()),
         tracker: TaskTracker::new(),
         cause: OnceLock::new(),
     });
-    let world = World { attempt: Arc::clone(&attempt), handle: Handle::current() };
+    let port = JournaledPort::new(Arc::clone(&attempt), past);
     let stop = StopHandle::new();
     let source = services.scripts[context.cell().orchestrator].clone();
-    let inputs = setup::script_inputs(context, deadline.limit);
+    let inputs = setup::script_inputs(&services.plan, context.cell(), deadline.limit);
     let limits = ScriptLimits::default().with_sessions(services.plan.limits.sessions);
-    let job = ScriptJob { source, inputs, port: Arc::new(world), limits, stop: stop.clone() };
+    let job = ScriptJob { source, inputs, port: Arc::new(port.clone()), limits, stop: stop.clone() };
     let running = services.pool.run(job);
     tokio::pin!(running);
     let outcome = tokio::select! {
@@ -227,14 +298,14 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready) -> Execut
         LuaEnd::Failed(error) => (ScriptEnd::Raised(error.to_string()), None),
         LuaEnd::Stopped { .. } => (ScriptEnd::Stopped, None),
     };
-    let redactor = &services.redactor;
-    Executed { attempt, script, note: note.map(|note| redactor.redact(&note).into_string()) }
+    let note = note.map(|note| services.redactor.redact(&note).into_string());
+    Executed { attempt, script, note, abandoned: port.abandoned() }
 }
 
 /// Ends when something other than the script itself ends the attempt, with the cause.
 async fn interruption(attempt: &Attempt) -> Failure {
     tokio::select! {
-        () = attempt.context.services.clock.sleep(attempt.deadline.limit) => attempt.out_of_time(),
+        () = attempt.context.services.clock.sleep(attempt.remaining()) => attempt.out_of_time(),
         () = attempt.context.cancel.stop_token().cancelled() => Failure::Cancelled,
         // A session's end may have halted the attempt; the script then learns it at its next call or here.
         () = attempt.stop.cancelled() => attempt.cause.get().cloned().unwrap_or(Failure::Cancelled),
@@ -242,12 +313,21 @@ async fn interruption(attempt: &Attempt) -> Failure {
 }
 
 /// Takes the final tree out of the agent's reach, once nothing of the agent is left.
-async fn collect_tree(ready: &Ready, attempt: &Attempt, finish: &mut Finish) -> Result<Collected, Failure> {
+async fn collect_tree(
+    ready: &Ready,
+    attempt: &Attempt,
+    finish: &mut Finish,
+    already: bool,
+) -> Result<Collected, Failure> {
+    let dest = attempt.scratch.join("final");
+    if already {
+        let collected = collected_before(&*ready.env, &ready.seeded, &dest).await;
+        return collected.map_err(|error| Failure::Workspace { message: error.full_message() });
+    }
     let quiet = ready.env.quiesce().await.map_err(|error| Failure::Runtime { message: describe(&error) })?;
     if quiet.killed > 0 {
         finish.warnings.push(format!("{} process(es) outlived the last session and were killed", quiet.killed));
     }
-    let dest = attempt.scratch.join("final");
     tokio::select! {
         collected = collect(&*ready.env, &ready.seeded, &dest) => {
             collected.map_err(|error| Failure::Workspace { message: error.full_message() })

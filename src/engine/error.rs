@@ -1,5 +1,6 @@
 //! Why a run could not be carried out at all. A cell that ends badly is no error: it is a result.
 
+use super::worklist::{self, Changed};
 use crate::domain::CellId;
 use crate::runtime::RuntimeError;
 use crate::store::StoreError;
@@ -47,15 +48,16 @@ pub enum EngineError {
         /// What there is.
         known: Vec<String>,
     },
-    /// Finished cells of this run were made of something else.
+    /// Cells of this run that cost something were made of something else.
     #[error(
-        "{} finished cell(s) of this run were made from another task, script, parameter, harness or image; first: `{}`",
-        cells.len(),
-        cells.first().map_or("", |cell| cell.as_str())
+        "{} cell(s) of this run were made from something else than there is now: {}; first: `{}`",
+        changed.len(),
+        worklist::describe_changes(changed),
+        changed.first().map_or("", |changed| changed.cell.as_str())
     )]
     Changed {
-        /// Which.
-        cells: Vec<CellId>,
+        /// Which, and what of them.
+        changed: Vec<Changed>,
     },
     /// The budget is capped and a model has no price.
     #[error("the budget is capped, but nobody knows what `{model}` costs")]
@@ -90,7 +92,8 @@ impl EngineError {
                 "see that there is space and that files can be written, then give the same command again".to_owned(),
             ),
             Self::Changed { .. } => Some(
-                "give the run another `name`, or pass `--accept-changes` to keep the finished cells as they are"
+                "put it back, pass `--fork` to run under a new name beside the old results, or pass `--accept-changes` \
+                 to keep the finished cells as they are"
                     .to_owned(),
             ),
             Self::Unpriced { .. } => Some(

@@ -13,11 +13,14 @@ use super::claims;
 use super::dispatcher::{Action, Dispatcher};
 use super::error::EngineError;
 use super::events::{EventSink, EventStream, Listener};
+use super::resume::{self, GoneOn};
 use super::services::{CellContext, Services};
-use super::worklist::{self, KnownCell};
+use super::worklist::{self, Changed, KnownCell};
+use crate::domain::cell::Cell;
 use crate::domain::event::RunSummary;
 use crate::domain::{AttemptId, CellId, EventKind, ExitClass, Failure, Micros, RunRecord};
 use crate::retry::{self, Decision, RetryPolicy};
+use crate::store::{Orphan, Owner};
 
 /// How a run is to be carried out, apart from its plan.
 #[derive(Default)]
@@ -53,10 +56,15 @@ pub async fn run(
     let known: HashMap<CellId, KnownCell> =
         decided.into_iter().map(|(id, cell)| (id, KnownCell { key: cell.key, terminal: cell.terminal })).collect();
     let mut list = worklist::decide(&plan.cells, &known, |cell| plan.cell_key(cell));
+    let orphans = orphans(&services).await?;
+    if !options.accept_changes {
+        let changed = |cell: &Cell| Changed::of(&cell.id, &orphans.get(&cell.id)?.key, &plan.cell_key(cell));
+        list.changed.extend(plan.cells.iter().filter_map(changed));
+    }
     if !list.changed.is_empty() {
         if !options.accept_changes {
             services.store.end_run(&services.run, true, services.clock.now()).await?;
-            return Err(EngineError::Changed { cells: list.changed });
+            return Err(EngineError::Changed { changed: list.changed });
         }
         list.done += list.changed.len();
     }
@@ -65,7 +73,7 @@ pub async fn run(
     let mut delivery = JoinSet::new();
     delivery.spawn(stream.deliver());
     sink.emit(EventKind::RunStarted { total: plan.cells.len(), already_done: list.done, parallel: plan.parallel_runs });
-    let result = carry_out(&services, &cancel, &sink, list.to_run, options.again).await;
+    let result = carry_out(&services, &cancel, &sink, list.to_run, (options.again, orphans)).await;
     let summary = match result {
         Ok(open) => sum_up(&services, &cancel, open).await,
         Err(error) => Err(error),
@@ -77,6 +85,12 @@ pub async fn run(
     sink.end();
     while delivery.join_next().await.is_some() {}
     summary
+}
+
+/// Returns the attempts of a run that were under way when their host died, by their cells.
+async fn orphans(services: &Services) -> Result<HashMap<CellId, Orphan>, EngineError> {
+    let found = services.store.orphaned_attempts(&services.plan.name, Owner::is_alive).await?;
+    Ok(found.into_iter().map(|orphan| (orphan.id.cell.clone(), orphan)).collect())
 }
 
 /// What this start left open.
@@ -92,13 +106,15 @@ async fn carry_out(
     services: &Arc<Services>,
     cancel: &CancelHandle,
     sink: &EventSink,
-    cells: Vec<usize>,
-    again: bool,
+    mut cells: Vec<usize>,
+    (again, mut orphans): (bool, HashMap<CellId, Orphan>),
 ) -> Result<Open, EngineError> {
     if cells.is_empty() {
         return Ok(Open::default());
     }
     let attempts = services.store.last_attempts(&services.plan.name).await?;
+    // What has cost money already goes first.
+    cells.sort_by_key(|index| !orphans.contains_key(&services.plan.cells[*index].id));
     let mut dispatcher = Dispatcher::new(cells, services.plan.parallel_runs);
     let mut running: JoinSet<(usize, Result<CellEnd, EngineError>)> = JoinSet::new();
     let mut indices = HashMap::new();
@@ -118,7 +134,8 @@ async fn carry_out(
                         again,
                     };
                     let first = attempts.get(&context.cell().id).copied().unwrap_or(0) + 1;
-                    let task = running.spawn(async move { (index, run_cell(context, first).await) });
+                    let orphan = orphans.remove(&context.cell().id);
+                    let task = running.spawn(async move { (index, run_cell(context, first, orphan).await) });
                     indices.insert(task.id(), index);
                 }
                 continue;
@@ -161,28 +178,64 @@ async fn carry_out(
     broken.map_or(Ok(open), Err)
 }
 
+/// Goes on with the attempt of a cell whose host died, if there is one and it can be gone on with.
+async fn go_on(context: &CellContext, orphan: Option<Orphan>) -> Result<Option<(RunRecord, u32)>, EngineError> {
+    let Some(orphan) = orphan else { return Ok(None) };
+    let Some(orphan) = resume::adopt(context, &orphan).await? else { return Ok(None) };
+    let reason = if orphan.key == context.services.plan.cell_key(context.cell()) {
+        match resume::go_on(context, &orphan).await? {
+            GoneOn::Recorded(record, retries) => return Ok(Some((*record, retries))),
+            GoneOn::Afresh(reason) => reason,
+        }
+    } else {
+        resume::clear(context, &orphan).await;
+        "what it was made from has changed".to_owned()
+    };
+    resume::give_up(context, &orphan, &reason).await?;
+    Ok(None)
+}
+
+/// Makes the next attempt at a cell, if it can be had.
+async fn next_attempt(
+    context: &CellContext,
+    number: u32,
+    retries: u32,
+) -> Result<Result<RunRecord, CellEnd>, EngineError> {
+    let cell = context.cell().id.clone();
+    if let Some(reason) = claims::elsewhere(context, number).await? {
+        return Ok(Err(left_to_others(context, reason)));
+    }
+    if let Err(reason) = accounts::admit(context, number).await? {
+        context.events.emit(EventKind::CellSkipped { cell, reason: reason.clone() });
+        return Ok(Err(CellEnd::Skipped(reason)));
+    }
+    let claim = match claims::claim(context, number).await? {
+        Ok(claim) => claim,
+        Err(reason) => return Ok(Err(left_to_others(context, reason))),
+    };
+    context.events.emit(EventKind::AttemptStarted { cell, attempt: number });
+    attempt::run(context, claim, retries).await.map(Ok)
+}
+
 /// Runs a cell's attempts until one is final.
-async fn run_cell(context: CellContext, first: u32) -> Result<CellEnd, EngineError> {
+async fn run_cell(context: CellContext, first: u32, orphan: Option<Orphan>) -> Result<CellEnd, EngineError> {
     let (services, cell) = (Arc::clone(&context.services), context.cell().id.clone());
-    let mut number = first;
+    let (mut number, mut retries) = (first, 0);
     let plan = services.plan.retry;
     let policy = RetryPolicy { infrastructure: plan.infrastructure, on_timeout: plan.on_timeout };
     let mut cost = Some(Micros::ZERO);
+    let mut gone_on = go_on(&context, orphan).await?;
     loop {
-        if let Some(reason) = claims::elsewhere(&context, number).await? {
-            return Ok(left_to_others(&context, reason));
-        }
-        if let Err(reason) = accounts::admit(&context, number).await? {
-            context.events.emit(EventKind::CellSkipped { cell, reason: reason.clone() });
-            return Ok(CellEnd::Skipped(reason));
-        }
-        let claim = match claims::claim(&context, number).await? {
-            Ok(claim) => claim,
-            Err(reason) => return Ok(left_to_others(&context, reason)),
+        let record = match gone_on.take() {
+            Some((record, before)) => {
+                (number, retries) = (record.attempt.number, before);
+                record
+            }
+            None => match next_attempt(&context, number, retries).await? {
+                Ok(record) => record,
+                Err(end) => return Ok(end),
+            },
         };
-        context.events.emit(EventKind::AttemptStarted { cell: cell.clone(), attempt: number });
-        let retries = number - first;
-        let record = attempt::run(&context, claim, retries).await?;
         if let Some(Failure::Store { message }) = &record.failure {
             // The next cell would spend money on what cannot be kept either.
             announce_end(&context, &record, number, None);
@@ -203,7 +256,7 @@ async fn run_cell(context: CellContext, first: u32) -> Result<CellEnd, EngineErr
                     _ = level.wait_for(|level| *level != CancelLevel::None) => {}
                 }
                 if context.cancel.level() == CancelLevel::None {
-                    number += 1;
+                    (number, retries) = (number + 1, retries + 1);
                     continue;
                 }
             }

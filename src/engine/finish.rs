@@ -26,6 +26,10 @@ pub(crate) struct Finish {
     key: CellKey,
     started_at: Timestamp,
     began: Duration,
+    /// How long an earlier host had executed it.
+    before: Duration,
+    /// Starts of sessions whose cost nobody knows.
+    pub(crate) cut_off: u32,
     pub(crate) harness_version: Option<String>,
     /// Digest of the image that the environment was made from.
     pub(crate) image: Option<String>,
@@ -52,6 +56,8 @@ impl Finish {
             key,
             started_at,
             began,
+            before: Duration::ZERO,
+            cut_off: 0,
             harness_version: None,
             image: None,
             sessions: Vec::new(),
@@ -63,6 +69,11 @@ impl Finish {
             workspace: WorkspaceRecord::default(),
             diff: None,
         }
+    }
+
+    /// Goes on with an attempt that an earlier host began at `started_at` and had executed for `before`.
+    pub(crate) fn go_on(self, started_at: Timestamp, before: Duration) -> Self {
+        Self { started_at, before, ..self }
     }
 
     /// Takes what was collected of the workspace, if it was.
@@ -94,10 +105,11 @@ impl Finish {
         let cause = cause.map(|cause| redact_failure(cause, &services.redactor));
         let transitions = journey.end(classes.terminal, cause.as_ref().map(ToString::to_string));
         let usage = self.sessions.iter().map(|session| session.usage).fold(Usage::ZERO, Usage::plus);
-        let cost =
-            self.sessions.iter().map(|session| session.cost).try_fold(Micros::ZERO, |sum, cost| Some(sum + cost?));
+        // What a host that died had begun is in no session's record, and is not nothing.
+        let known = (self.cut_off == 0).then_some(Micros::ZERO);
+        let cost = self.sessions.iter().map(|session| session.cost).fold(known, |sum, cost| Some(sum? + cost?));
         let (inputs, extra) = (self.inputs(), self.extra());
-        let elapsed = services.clock.elapsed().saturating_sub(self.began);
+        let elapsed = self.before + services.clock.elapsed().saturating_sub(self.began);
         let record = RunRecord {
             schema: RECORD_SCHEMA,
             refrain_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -13,6 +13,8 @@ pub(crate) struct Journey {
     attempt: AttemptId,
     state: AttemptState,
     log: Vec<Transition>,
+    /// How many steps of the log an earlier host has taken. They are not taken again.
+    inherited: usize,
     clock: Arc<dyn Clock>,
     events: EventSink,
     store: Store,
@@ -22,7 +24,22 @@ pub(crate) struct Journey {
 impl Journey {
     /// Begins at [`AttemptState::Pending`].
     pub(crate) fn begin(attempt: AttemptId, clock: Arc<dyn Clock>, events: EventSink, store: Store) -> Self {
-        Self { attempt, state: AttemptState::Pending, log: Vec::new(), clock, events, store, unsettled: None }
+        Self {
+            attempt,
+            state: AttemptState::Pending,
+            log: Vec::new(),
+            inherited: 0,
+            clock,
+            events,
+            store,
+            unsettled: None,
+        }
+    }
+
+    /// Goes on where an earlier host has left an attempt, by the steps on record.
+    pub(crate) fn go_on(self, log: Vec<Transition>) -> Self {
+        let state = log.last().map_or(AttemptState::Pending, |last| last.to);
+        Self { state, inherited: log.len(), log, ..self }
     }
 
     /// Takes the step `to`.
@@ -64,7 +81,15 @@ impl Journey {
         std::mem::take(&mut self.log)
     }
 
+    /// Tells whether an earlier host has taken a step.
+    pub(crate) fn had_come_to(&self, step: AttemptState) -> bool {
+        self.log[..self.inherited].iter().any(|transition| transition.to == step)
+    }
+
     fn advance(&mut self, to: AttemptState, reason: Option<String>) -> Result<(), Failure> {
+        if self.had_come_to(to) {
+            return Ok(());
+        }
         let from = self.state;
         self.state = from.advance(to).map_err(|illegal| Failure::Runtime { message: illegal.to_string() })?;
         let transition = Transition { from, to, at: self.clock.now(), reason: reason.clone() };

@@ -32,7 +32,33 @@ pub(crate) struct SessionBook {
 impl SessionBook {
     /// Tells whether no session was begun.
     pub(crate) fn is_empty(&self) -> bool {
-        self.begun == 0
+        self.begun == 0 && self.records.is_empty()
+    }
+
+    /// Takes the next number.
+    pub(crate) fn number(&mut self) -> u32 {
+        self.begun += 1;
+        self.begun
+    }
+
+    /// Notes that a number is taken.
+    pub(crate) fn numbered(&mut self, index: u32) {
+        self.begun = self.begun.max(index);
+    }
+
+    /// Takes the sessions that an earlier host has held. Their numbers are noted when the script comes to them.
+    pub(crate) fn restore(&mut self, records: Vec<SessionRecord>) {
+        self.records.extend(records.into_iter().map(|record| (record.index, record)));
+    }
+
+    /// Returns the record of a finished session.
+    pub(crate) fn record(&self, index: u32) -> Option<&SessionRecord> {
+        self.records.get(&index)
+    }
+
+    /// Tells whether a session has finished.
+    pub(crate) fn has_finished(&self) -> bool {
+        !self.records.is_empty()
     }
 
     /// Takes the finished sessions, in order, and how the streams of the last one end.
@@ -54,7 +80,7 @@ impl SessionBook {
 }
 
 /// Who runs a session, and within which bounds.
-struct Setup {
+pub(crate) struct Setup {
     index: u32,
     harness: Arc<dyn Harness>,
     model: Model,
@@ -66,12 +92,10 @@ struct Setup {
 }
 
 /// Holds a session. A failing agent is an answer; what is not the agent's doing ends the attempt.
-pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<Answer, HostError> {
-    // Before a number is taken: what is refused here is no session.
+pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall, setup: Setup) -> Result<Answer, HostError> {
     let workspace = attempt.path_of(call.workspace).await?;
-    let setup = set_up(attempt, &call)?;
     if let Some(warning) = own_reviewer(attempt, &setup) {
-        attempt.log("warn".to_owned(), &format!("session {}: {warning}", setup.index));
+        attempt.log("warn", &format!("session {}: {warning}", setup.index));
     }
     attempt.context.events.emit(EventKind::SessionStarted {
         cell: attempt.id.cell.clone(),
@@ -81,7 +105,7 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<An
         phase: call.phase.clone(),
     });
     let request = request(attempt, &setup, &call, workspace);
-    let spool = attempt.scratch.join(format!("session-{}", setup.index));
+    let spool = spool(attempt, setup.index);
     let began = (attempt.context.services.clock.now(), attempt.elapsed());
     let result = match run(attempt, &setup, &request, &spool).await {
         Ok(result) => result,
@@ -93,14 +117,56 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall) -> Result<An
     };
     let record = record(attempt, &setup, &call, &result);
     keep(attempt, &record, &spool).await?;
+    answer(attempt, record)
+}
+
+/// Returns where the streams of a session go while it runs.
+pub(crate) fn spool(attempt: &Attempt, index: u32) -> PathBuf {
+    attempt.scratch.join(format!("session-{index}"))
+}
+
+/// Answers with a finished session, unless its end is that of the attempt.
+fn answer(attempt: &Attempt, record: SessionRecord) -> Result<Answer, HostError> {
     match fatal(attempt, &record) {
         Some(cause) => Err(attempt.halt(cause)),
         None => Ok(Answer::Session(Box::new(record))),
     }
 }
 
-/// Checks a call against the run, the budget and the clock, and takes the next number.
-fn set_up(attempt: &Attempt, call: &SessionCall) -> Result<Setup, HostError> {
+/// Takes up a session that an earlier host has finished: its record is in the store, and perhaps its log is not yet where
+/// it belongs.
+pub(crate) async fn take_up(attempt: &Attempt, record: SessionRecord) -> Result<Answer, HostError> {
+    keep(attempt, &record, &spool(attempt, record.index)).await?;
+    answer(attempt, record)
+}
+
+/// Takes up a session whose agent has finished while its host was dead, by the log alone; `None` where the log does not
+/// prove that it has.
+pub(crate) async fn take_up_log(
+    attempt: &Attempt,
+    call: &SessionCall,
+    (index, started_at): (u32, Timestamp),
+) -> Result<Option<Result<Answer, HostError>>, HarnessError> {
+    let (Ok((model, role)), Ok(harness)) = (choose_model(attempt, call), choose_harness(attempt, call)) else {
+        return Ok(None);
+    };
+    let options = SessionOptions::new(spool(attempt, index), Arc::clone(&attempt.context.services.clock));
+    let resumed = call.continue_from.is_some();
+    let Some(result) = session::read_left(&*harness, &options, resumed, started_at).await? else { return Ok(None) };
+    let timeout = (attempt.deadline.timer, attempt.deadline.limit);
+    let setup = Setup { index, harness, model, role, resume: None, max_cost: None, timeout };
+    let record = record(attempt, &setup, call, &result);
+    Ok(Some(match keep(attempt, &record, &options.folder).await {
+        Ok(()) => answer(attempt, record),
+        Err(error) => Err(error),
+    }))
+}
+
+/// Checks a call against the run, the budget and the clock, and takes a number: the next one, or the one that an earlier
+/// host had given it.
+pub(crate) fn set_up(attempt: &Attempt, call: &SessionCall, number: Option<u32>) -> Result<Setup, HostError> {
+    // Before a number is taken: what is refused here is no session.
+    attempt.knows(call.workspace)?;
     let misuse = |message: String| HostError::Misuse { message };
     let ((model, role), harness) =
         (choose_model(attempt, call).map_err(misuse)?, choose_harness(attempt, call).map_err(misuse)?);
@@ -112,14 +178,14 @@ fn set_up(attempt: &Attempt, call: &SessionCall) -> Result<Setup, HostError> {
         Some(index) => Some(resumable(&book, &*harness, index).map_err(misuse)?),
     };
     let limit = attempt.context.services.plan.limits.sessions;
-    if book.begun >= limit {
+    if number.is_none() && book.begun >= limit {
         return Err(HostError::Refused {
             limit: "sessions".to_owned(),
             message: format!("the limit of {limit} sessions for an attempt is reached"),
         });
     }
-    book.begun += 1;
-    Ok(Setup { index: book.begun, harness, model, role, resume, max_cost, timeout })
+    let index = number.unwrap_or_else(|| book.number());
+    Ok(Setup { index, harness, model, role, resume, max_cost, timeout })
 }
 
 /// Chooses the model, and tells the role that it was chosen by.

@@ -8,9 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::services::CellContext;
 use super::world::describe;
+use crate::config::RunPlan;
+use crate::domain::cell::Cell;
 use crate::domain::failure::Timer;
 use crate::domain::model::AuthMode;
-use crate::domain::{AttemptId, Failure};
+use crate::domain::{AttemptId, ContainerOptions, Failure};
 use crate::runtime::{Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, Output, RuntimeError};
 use crate::script::port::{ScriptInputs, TaskView};
 use crate::workspace::{Seeded, WorkspaceError, rebase};
@@ -39,18 +41,29 @@ pub(crate) async fn open(
     id: &AttemptId,
     scratch: &Path,
 ) -> Result<Arc<dyn Environment>, Failure> {
-    let plan = &context.services.plan;
-    let spec = EnvironmentSpec {
+    match context.services.runtime.open(agent_spec(context, id, scratch)).await {
+        Ok(env) => Ok(Arc::from(env)),
+        Err(error) => Err(Failure::Runtime { message: describe(&error) }),
+    }
+}
+
+/// Describes the agent's environment.
+pub(crate) fn agent_spec(context: &CellContext, id: &AttemptId, scratch: &Path) -> EnvironmentSpec {
+    let image = context.image().map(str::to_owned);
+    let container = context.services.plan.container.clone();
+    EnvironmentSpec { image, container, ..agent_environment(id, scratch) }
+}
+
+/// Describes the agent's environment as far as it is needed to find it again.
+#[must_use]
+pub fn agent_environment(id: &AttemptId, scratch: &Path) -> EnvironmentSpec {
+    EnvironmentSpec {
         attempt: id.clone(),
         purpose: "agent",
         scratch: scratch.join("agent"),
         env: Vec::new(),
-        image: context.image().map(str::to_owned),
-        container: plan.container.clone(),
-    };
-    match context.services.runtime.open(spec).await {
-        Ok(env) => Ok(Arc::from(env)),
-        Err(error) => Err(Failure::Runtime { message: describe(&error) }),
+        image: None,
+        container: ContainerOptions::default(),
     }
 }
 
@@ -129,8 +142,7 @@ fn last_words(context: &CellContext, report: &ExecReport) -> String {
 }
 
 /// What the script is told before it starts.
-pub(crate) fn script_inputs(context: &CellContext, deadline: Duration) -> ScriptInputs {
-    let (plan, cell) = (&context.services.plan, context.cell());
+pub(crate) fn script_inputs(plan: &RunPlan, cell: &Cell, deadline: Duration) -> ScriptInputs {
     let task = &plan.tasks[cell.task];
     let digest = blake3::hash(format!("{}/{}", plan.name, cell.id).as_bytes());
     let mut seed = [0; 8];

@@ -51,6 +51,31 @@ impl Spaces {
         workspace::merge(env, self.path(from)?, self.path(into)?).await.map_err(SpaceError::Workspace)
     }
 
+    /// Tells whether there are forks.
+    pub(crate) fn are_forked(&self) -> bool {
+        self.paths.len() > 1
+    }
+
+    /// Takes up a fork that an earlier host has made.
+    pub(crate) fn made(&mut self, number: u32) {
+        self.next = self.next.max(number + 1);
+        self.paths.insert(number, self.forks.join(number.to_string()));
+    }
+
+    /// Takes note that an earlier host has thrown a fork away.
+    pub(crate) fn gone(&mut self, number: u32) {
+        self.paths.remove(&number);
+    }
+
+    /// Removes what forks that were cut off have left, so many at most.
+    pub(crate) async fn clear(&self, env: &dyn Environment, count: u32) -> Result<(), SpaceError> {
+        for number in self.next..self.next.saturating_add(count) {
+            let left = self.forks.join(number.to_string());
+            workspace::discard(env, &left).await.map_err(SpaceError::Workspace)?;
+        }
+        Ok(())
+    }
+
     /// Throws a fork away.
     pub(crate) async fn discard(&mut self, env: &dyn Environment, number: u32) -> Result<(), SpaceError> {
         workspace::discard(env, self.path(number)?).await.map_err(SpaceError::Workspace)?;

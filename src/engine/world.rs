@@ -1,4 +1,4 @@
-//! The real world behind a script: answers its calls with sessions, checks, commands and files of one attempt.
+//! The real world behind a script's port: answers its calls with sessions, checks, commands and files of one attempt.
 //!
 //! Work that a call begins is a task of the host: it goes on or is undone by the host, whatever happens to the script.
 
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::checkpoints::Checkpoints;
 use super::checks;
+use super::journal::Reply;
 use super::services::CellContext;
-use super::session::SessionBook;
+use super::session::{SessionBook, Setup};
 use super::spaces::{SpaceError, Spaces};
 use crate::domain::failure::Timer;
 use crate::domain::{AttemptId, EventKind, Failure, Micros};
 use crate::runtime::{Command, Environment, ExecEnd, Output, RuntimeError};
 use crate::script::port::{BudgetAnswer, ExecAnswer, WorkspaceId};
-use crate::script::{Answer, HostCall, HostError, ScriptPort};
+use crate::script::{Answer, HostCall, HostError};
 use crate::workspace::{Seeded, WorkspaceError, WorkspaceFiles, collect_at};
 
 /// Bytes of output that an `exec` answer keeps of each stream.
@@ -51,13 +51,20 @@ pub(crate) struct Attempt {
     pub(crate) folder: PathBuf,
     /// The attempt's folder for what is thrown away.
     pub(crate) scratch: PathBuf,
-    /// The clock's reading when execution began.
+    /// The clock's reading when execution began on this host.
     pub(crate) began: Duration,
+    /// How long an earlier host had executed it.
+    pub(crate) before: Duration,
     pub(crate) deadline: Deadline,
     /// Ends sessions, checks and commands of this attempt.
     pub(crate) stop: CancellationToken,
     pub(crate) sessions: Mutex<SessionBook>,
     pub(crate) spaces: tokio::sync::Mutex<Spaces>,
+    pub(crate) checkpoints: Checkpoints,
+    /// What a reader of the record should know of the attempt's going on.
+    pub(crate) warnings: Mutex<Vec<String>>,
+    /// Starts of sessions whose cost nobody knows, since their host died.
+    pub(crate) cut_off: AtomicU32,
     pub(crate) diffs: AtomicU32,
     pub(crate) log: Mutex<Vec<String>>,
     pub(crate) tracker: TaskTracker,
@@ -79,9 +86,14 @@ impl Attempt {
         HostError::Stop { message }
     }
 
-    /// Returns how long this attempt has executed.
+    /// Returns how long this attempt has executed, without the time that a host of it was down.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.context.services.clock.elapsed().saturating_sub(self.began)
+        self.before + self.context.services.clock.elapsed().saturating_sub(self.began)
+    }
+
+    /// Notes something for the record.
+    pub(crate) fn warn(&self, warning: String) {
+        lock(&self.warnings).push(warning);
     }
 
     /// Returns the time left.
@@ -101,9 +113,13 @@ impl Attempt {
         Failure::Timeout { timer: deadline.timer, limit: deadline.limit, elapsed: self.elapsed() }
     }
 
-    async fn answer(self: Arc<Self>, call: HostCall) -> Result<Answer, HostError> {
+    /// Answers a call. A session comes with what was decided about it.
+    pub(crate) async fn answer(self: Arc<Self>, call: HostCall, setup: Option<Box<Setup>>) -> Reply {
         match call {
-            HostCall::Session(call) => super::session::hold(&self, call).await,
+            HostCall::Session(call) => match setup {
+                Some(setup) => super::session::hold(&self, call, *setup).await,
+                None => Err(HostError::Misuse { message: "the session was not set up".to_owned() }),
+            },
             HostCall::Checks { workspace } => self.run_checks(workspace).await,
             HostCall::Exec { argv, timeout, workspace } => self.exec(argv, timeout, workspace).await,
             HostCall::Fork { from } => self.fork(from).await,
@@ -116,17 +132,33 @@ impl Attempt {
             | HostCall::Glob { .. }
             | HostCall::Diff { .. }
             | HostCall::Write { .. } => self.files(call).await,
-            HostCall::Budget => Ok(Answer::Budget(self.budget())),
-            HostCall::Remaining => Ok(Answer::Seconds(Some(self.remaining().as_secs_f64()))),
-            HostCall::Now => Ok(Answer::Seconds(Some(self.elapsed().as_secs_f64()))),
-            HostCall::Log { level, text } => Ok(self.log(level, &text)),
+            call @ (HostCall::Budget | HostCall::Remaining | HostCall::Now | HostCall::Log { .. }) => {
+                self.observe(&call)
+            }
         }
+    }
+
+    /// Answers a call that needs no waiting.
+    pub(crate) fn observe(&self, call: &HostCall) -> Reply {
+        Ok(match call {
+            HostCall::Budget => Answer::Budget(self.budget()),
+            HostCall::Remaining => Answer::Seconds(Some(self.remaining().as_secs_f64())),
+            HostCall::Now => Answer::Seconds(Some(self.elapsed().as_secs_f64())),
+            HostCall::Log { level, text } => self.log(level, text),
+            other => return Err(HostError::Misuse { message: format!("`{}` takes time", other.function()) }),
+        })
     }
 
     /// Returns where a workspace lies inside the environment.
     pub(crate) async fn path_of(&self, workspace: WorkspaceId) -> Result<PathBuf, HostError> {
         let spaces = self.spaces.lock().await;
         spaces.path(workspace.0).map(PathBuf::from).map_err(|error| self.refuse(error))
+    }
+
+    /// Refuses a workspace that is gone. One that is changing just now is taken for known.
+    pub(crate) fn knows(&self, workspace: WorkspaceId) -> Result<(), HostError> {
+        let Ok(spaces) = self.spaces.try_lock() else { return Ok(()) };
+        spaces.path(workspace.0).map(|_| ()).map_err(|error| self.refuse(error))
     }
 
     async fn run_checks(&self, workspace: WorkspaceId) -> Result<Answer, HostError> {
@@ -233,15 +265,20 @@ impl Attempt {
         BudgetAnswer { remaining: cap.map(|cap| cap - spent).map(|left| left.max(Micros::ZERO)), spent }
     }
 
-    pub(crate) fn log(&self, level: String, text: &str) -> Answer {
-        let text = self.context.services.redactor.redact(text).into_string();
+    pub(crate) fn log(&self, level: &str, text: &str) -> Answer {
+        self.keep_line(level, text);
+        let (cell, text) = (self.id.cell.clone(), self.context.services.redactor.redact(text).into_string());
+        self.context.events.emit(EventKind::ScriptLog { cell, level: level.to_owned(), text });
+        Answer::Unit
+    }
+
+    /// Adds a line to the script's log.
+    pub(crate) fn keep_line(&self, level: &str, text: &str) {
+        let text = self.context.services.redactor.redact(text);
         let mut log = lock(&self.log);
         if log.len() < LOG_LINES {
             log.push(format!("{level}: {text}"));
         }
-        drop(log);
-        self.context.events.emit(EventKind::ScriptLog { cell: self.id.cell.clone(), level, text });
-        Answer::Unit
     }
 
     /// A runtime that lost the environment ends the attempt; anything else too, since it is not the script's doing.
@@ -269,29 +306,4 @@ pub(crate) fn describe(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// The port of one attempt's script.
-#[derive(Clone)]
-pub(crate) struct World {
-    pub(crate) attempt: Arc<Attempt>,
-    /// The host's tokio runtime: scripts run on threads of their own.
-    pub(crate) handle: Handle,
-}
-
-#[async_trait]
-impl ScriptPort for World {
-    async fn call(&self, call: HostCall) -> Result<Answer, HostError> {
-        if let Some(cause) = self.attempt.cause.get() {
-            return Err(HostError::Stop { message: cause.to_string() });
-        }
-        let work = Arc::clone(&self.attempt).answer(call);
-        let task = self.attempt.tracker.spawn_on(work, &self.handle);
-        match task.await {
-            Ok(answer) => answer,
-            Err(error) => {
-                Err(self.attempt.halt(Failure::Runtime { message: format!("a host call broke off: {error}") }))
-            }
-        }
-    }
 }

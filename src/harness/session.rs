@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::domain::failure::Timer;
 use crate::domain::session::SessionEnd;
 use crate::domain::{Micros, Usage};
-use crate::runtime::{Chunk, Command, Environment, ExecReport, Limits, Output, Stream};
+use crate::runtime::{Captured, Chunk, Command, Environment, ExecEnd, ExecReport, Limits, Output, Stream};
 
 /// Prices tokens; `None` where no price is known.
 pub type Price = dyn Fn(&Usage) -> Option<Micros> + Send + Sync;
@@ -129,11 +129,7 @@ pub async fn run(
         }
         reading => reading?,
     };
-    if reading.cumulative && request.resume.is_some() {
-        reading.usage = Usage::UNKNOWN;
-        reading.cost = None;
-        reading.warnings.push("the harness counts the resumed sessions too: tokens of this one are unknown".to_owned());
-    }
+    part_from_resumed(&mut reading, request.resume.is_some());
     let mut warnings = Vec::new();
     let evidence = Evidence {
         exec: &exec,
@@ -156,6 +152,62 @@ pub async fn run(
     }
     reading.warnings.extend(warnings);
     Ok(SessionResult { end, exec, reading, started_at })
+}
+
+/// Reads what a session has left whose host died. `None` where its log holds no terminal record: nothing then proves that
+/// the agent had finished. Its processes must be gone.
+///
+/// # Errors
+///
+/// [`HarnessError::File`] if the log cannot be read.
+pub async fn read_left(
+    harness: &dyn Harness,
+    options: &SessionOptions,
+    resumed: bool,
+    started_at: Timestamp,
+) -> Result<Option<SessionResult>, HarnessError> {
+    let log = options.stdout_log();
+    let Ok(metadata) = tokio::fs::metadata(&log).await else { return Ok(None) };
+    let mut reading = read_again(harness.reader(), options, None).await?;
+    if reading.outcome.is_none() {
+        return Ok(None);
+    }
+    part_from_resumed(&mut reading, resumed);
+    // The host's clock stopped with it; the file system has noted when the agent wrote last.
+    let last = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(started_at);
+    let exec = ExecReport {
+        end: ExecEnd::Stopped,
+        exit_code: None,
+        signal: None,
+        stdout: Captured { bytes: Vec::new(), total: metadata.len(), cut: metadata.len() > 0 },
+        stderr: Captured::default(),
+        duration: Duration::try_from(last.duration_since(started_at)).unwrap_or_default(),
+        longest_silence: Duration::ZERO,
+        leftovers: 0,
+        out_of_memory: None,
+        notes: Vec::new(),
+    };
+    let mut warnings = Vec::new();
+    let evidence = Evidence {
+        exec: &exec,
+        stop: Some(&Stop::AfterRecord),
+        recorded: true,
+        reading: &reading,
+        deadline: None,
+        printed: metadata.len() > 0,
+    };
+    let end = ending::decide(evidence, &mut warnings);
+    reading.warnings.push("its host died; the log shows that it had finished".to_owned());
+    Ok(Some(SessionResult { end, exec, reading, started_at }))
+}
+
+/// Takes the figures out of a reading that also counts the sessions it resumed.
+fn part_from_resumed(reading: &mut Reading, resumed: bool) {
+    if reading.cumulative && resumed {
+        reading.usage = Usage::UNKNOWN;
+        reading.cost = None;
+        reading.warnings.push("the harness counts the resumed sessions too: tokens of this one are unknown".to_owned());
+    }
 }
 
 fn over(options: &SessionOptions, reading: &Reading) -> Option<(Micros, Micros)> {

@@ -13,13 +13,14 @@ use crate::budget::PriceTable;
 use crate::config::RunPlan;
 use crate::config::orchestrator_manifest::{OrchestratorManifest, Origin};
 use crate::config::plan::{HarnessEntry, OrchestratorEntry};
-use crate::engine::{CancelHandle, EngineError, Services};
+use crate::domain::AttemptState;
+use crate::engine::{self, CancelHandle, EngineError, Services};
 use crate::evaluator::{Evaluator, TestSuiteEvaluator};
 use crate::harness::Harness;
 use crate::harness::declarative::DeclarativeHarness;
 use crate::redact::Redactor;
 use crate::report::Reporter;
-use crate::runtime::{PreparedImage, Runtime, RuntimeInfo};
+use crate::runtime::{EnvironmentSpec, PreparedImage, Runtime, RuntimeInfo};
 use crate::script::{ScriptFiles, ScriptPool, ScriptSource, SourceError};
 use crate::store::{Layout, Owner, RunMeta, Store};
 use crate::workspace::SeedCache;
@@ -38,18 +39,13 @@ pub(super) async fn run(
     let scripts = plan.orchestrators.iter().map(script).collect::<Result<Vec<_>, Error>>()?;
     let layout = Layout::new(plan.state_dir.clone());
     layout.prepare().map_err(|error| cannot("create", &plan.state_dir, error))?;
-    let swept = runtime.sweep(&layout.scratch_root()).await;
-    match swept {
-        Ok(lines) => lines.iter().for_each(|line| tracing::info!("swept: {line}")),
-        Err(error) => tracing::warn!(%error, "left-overs could not be swept"),
-    }
     let images = images::make_ready(parts, &plan, &*runtime, &cancel).await?;
     let store = Store::open(&plan.results_db)?;
     let keys = keys(parts, &plan);
     let redactor = Arc::new(Redactor::new(keys.iter().map(|(name, value)| (name.clone(), value.clone()))));
     let owner = Owner::current();
     let run = store.begin_run(&meta(parts, &plan, &owner, &images)).await?;
-    take_up(parts, &plan, &store, &layout).await?;
+    take_up(parts, &plan, (&store, &layout, &*runtime)).await?;
     let (reporting, listener) = Reporting::start(reporters)
         .map_err(|error| Error::new(ErrorKind::Other, "cannot start a thread").caused_by(error))?;
     let services = Services {
@@ -159,7 +155,7 @@ fn harness(parts: &Parts, entry: &HarnessEntry, runtime: &dyn Runtime) -> Result
     Ok(Arc::new(harness))
 }
 
-fn script(entry: &OrchestratorEntry) -> Result<ScriptSource, Error> {
+pub(super) fn script(entry: &OrchestratorEntry) -> Result<ScriptSource, Error> {
     let manifest = &entry.manifest;
     match &manifest.origin {
         Origin::Builtin => Ok(ScriptSource::new(&manifest.runner, Arc::new(Embedded(Arc::clone(manifest))))),
@@ -186,23 +182,52 @@ fn keys(parts: &Parts, plan: &RunPlan) -> HashMap<String, String> {
     named.filter_map(|name| Some((name.clone(), parts.environment.get(name)?.clone()))).collect()
 }
 
-/// Takes up what an earlier host left: results that it wrote but did not store, attempts that it did not end.
-async fn take_up(parts: &Parts, plan: &RunPlan, store: &Store, layout: &Layout) -> Result<(), Error> {
+/// Takes up what an earlier host left: results that it wrote but did not store, attempts that it did not end. Those that
+/// may have held a session stay under way, with their environments: the run goes on with them.
+async fn take_up(
+    parts: &Parts,
+    plan: &RunPlan,
+    (store, layout, runtime): (&Store, &Layout, &dyn Runtime),
+) -> Result<(), Error> {
     let recovered = store.recover(layout, &plan.name).await?;
     for error in recovered.refused {
         tracing::warn!(%error, "a run record could not be imported");
     }
-    for orphan in store.orphaned_attempts(&plan.name, Owner::is_alive).await? {
-        // The runtime has swept the environments in it; what is left are spools, which nobody reads any more.
-        if let Err(error) = std::fs::remove_dir_all(&orphan.scratch)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(path = %orphan.scratch.display(), %error, "left-overs could not be removed");
-        }
+    let mut early = store.orphaned_attempts(&plan.name, Owner::is_alive).await?;
+    early.retain(|orphan| {
+        let steps = AttemptState::STEPS.into_iter();
+        steps.take_while(|step| *step != AttemptState::Executing).any(|step| step == orphan.state)
+    });
+    let mut kept = store.attempts_under_way().await?;
+    kept.retain(|id| early.iter().all(|orphan| orphan.id != *id));
+    let kept: Vec<_> = kept.iter().map(|id| engine::agent_environment(id, &layout.scratch(id))).collect();
+    sweep(runtime, layout, &kept).await;
+    for orphan in early {
+        remove(&orphan.scratch);
         // Last: a host that is killed here finds the orphan again.
         store.mark_orphaned(&orphan, parts.clock.now()).await?;
     }
     Ok(())
+}
+
+/// Removes what hosts that are dead have left, except environments of attempts under way, of whichever run.
+async fn sweep(runtime: &dyn Runtime, layout: &Layout, kept: &[EnvironmentSpec]) {
+    match runtime.sweep_except(&layout.scratch_root(), kept).await {
+        Ok(lines) => lines.iter().for_each(|line| tracing::info!("swept: {line}")),
+        Err(error) => tracing::warn!(%error, "left-overs could not be swept"),
+    }
+    let Ok(entries) = std::fs::read_dir(layout.scratch_root()) else { return };
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| engine::is_left_over(path)) {
+        if !kept.iter().any(|spec| spec.scratch.starts_with(&path)) {
+            remove(&path);
+        }
+    }
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = engine::remove_scratch(path) {
+        tracing::warn!(path = %path.display(), %error, "left-overs could not be removed");
+    }
 }
 
 fn meta(parts: &Parts, plan: &RunPlan, owner: &Owner, images: &[Option<PreparedImage>]) -> RunMeta {

@@ -10,6 +10,7 @@ mod assemble;
 mod builder;
 mod error;
 mod images;
+mod rehearsing;
 mod reporting;
 mod run;
 
@@ -19,4 +20,5 @@ pub use error::{Error, ErrorKind};
 pub use images::ReadyHarness;
 pub use run::Run;
 
+pub use crate::engine::rehearsal::{Rehearsal, RehearsalEnd, Step};
 pub use crate::engine::{CancelHandle, CancelLevel};

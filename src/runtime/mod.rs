@@ -168,6 +168,29 @@ pub trait Runtime: Send + Sync {
     ///
     /// A [`RuntimeError`] if leftovers cannot be listed; what cannot be removed is reported as a line.
     async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError>;
+
+    /// Opens an environment again that a host which is gone had opened for the same attempt and purpose: with its files
+    /// as they are and none of its processes. `None` where there is none, or where its files cannot be believed.
+    ///
+    /// # Errors
+    ///
+    /// Any [`RuntimeError`]; the environment is left as it was found.
+    async fn reattach(&self, spec: &EnvironmentSpec) -> Result<Option<Box<dyn Environment>>, RuntimeError> {
+        let _ = spec;
+        Ok(None)
+    }
+
+    /// Does what [`Runtime::sweep`] does, but leaves the files of `kept` environments where they are (told by attempt and
+    /// purpose, or by scratch folder), so that [`Runtime::reattach`] finds them. Their processes are ended like any
+    /// other that has lost its host. A runtime that cannot reattach keeps none.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Runtime::sweep`].
+    async fn sweep_except(&self, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
+        let _ = kept;
+        self.sweep(root).await
+    }
 }
 
 /// An open environment: a workspace, a private home, and commands.

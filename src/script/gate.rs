@@ -157,6 +157,11 @@ impl Gate {
         }
     }
 
+    /// Tells the host that the script waits for answers and for nothing else.
+    pub(crate) fn idle(&self) {
+        self.port.0.idle();
+    }
+
     /// Counts a session, unless the script has held its last one.
     pub(crate) fn count_session(&self) -> Result<(), Raised> {
         let limit = self.limits.sessions;

@@ -21,6 +21,7 @@ mod frames;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gate;
+mod idle;
 mod library;
 mod limits;
 pub mod mock;

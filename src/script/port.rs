@@ -123,6 +123,7 @@ pub enum HostCall {
         /// Path relative to `.refrain/`.
         path: String,
         /// Content.
+        #[serde(with = "content")]
         content: Vec<u8>,
         /// Where.
         workspace: WorkspaceId,
@@ -190,6 +191,33 @@ impl HostCall {
     }
 }
 
+/// Bytes as JSON: text where they are text, else base64, never a list of numbers.
+mod content {
+    use data_encoding::BASE64;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Form<T> {
+        Text(T),
+        Base64(T),
+    }
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Form::Text(text).serialize(serializer),
+            Err(_) => Form::Base64(BASE64.encode(bytes).as_str()).serialize(serializer),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        match Form::<String>::deserialize(deserializer)? {
+            Form::Text(text) => Ok(text.into_bytes()),
+            Form::Base64(text) => BASE64.decode(text.as_bytes()).map_err(de::Error::custom),
+        }
+    }
+}
+
 /// What a host answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", content = "value", rename_all = "snake_case")]
@@ -204,7 +232,7 @@ pub enum Answer {
     /// Seconds; `None` stands for no limit.
     Seconds(Option<f64>),
     /// Content of a file or a diff.
-    Bytes(Vec<u8>),
+    Bytes(#[serde(with = "content")] Vec<u8>),
     /// Names.
     Names(Vec<String>),
     /// A session's record. A failing agent is a value, not an error.
@@ -310,6 +338,13 @@ pub trait ScriptPort: Send + Sync {
     ///
     /// A [`HostError`]; after [`HostError::Stop`] no further call comes.
     async fn call(&self, call: HostCall) -> Result<Answer, HostError>;
+
+    /// Hears that the script can do nothing more until a call is answered. Called on the script's thread, between its
+    /// steps; must not block.
+    ///
+    /// A port that hands out one answer each time this is called, and none in between, makes a script with parallel
+    /// branches a function of the order of its answers: no two branches race.
+    fn idle(&self) {}
 }
 
 /// What a script is told before it starts.

@@ -13,6 +13,7 @@ use super::control::{Cause, Control};
 use super::convert::{Bounds, to_json, type_name};
 use super::error::{Frame, ScriptError, ScriptErrorKind, split_place};
 use super::gate::{Gate, Marks};
+use super::idle::Attentive;
 use super::limits::ScriptLimits;
 use super::port::{ScriptInputs, ScriptPort};
 use super::source::ScriptSource;
@@ -127,6 +128,7 @@ async fn drive(lua: &Lua, gate: &Arc<Gate>, files: &Files, control: &Arc<Control
         Err(error) => return Some(ScriptEnd::Failed(plain_failure(&error))),
     };
     let script = Metered { control: Arc::clone(control), inner: Box::pin(call) };
+    let script = Attentive::new(Arc::clone(gate), script);
     let result = tokio::select! {
         biased;
         () = control.ended() => None,

@@ -115,7 +115,7 @@ impl Store {
     /// reservation is released. Otherwise its cost is unknown and its reservation counts until [`Store::release`].
     pub fn mark_orphaned(&self, orphan: &Orphan, at: Timestamp) -> Ticket<bool> {
         let orphan = orphan.clone();
-        self.write(move |tx| mark_orphaned(tx, &orphan, at))
+        self.write(move |tx| mark_orphaned(tx, &orphan, &Failure::HostLost.to_string(), at))
     }
 
     /// Returns the attempts of a cell, oldest first.
@@ -295,7 +295,8 @@ fn under_way(tx: &Connection, run: &RunName) -> Result<Vec<Orphan>, Fault> {
     Ok(found)
 }
 
-fn mark_orphaned(tx: &Connection, orphan: &Orphan, at: Timestamp) -> Result<bool, Fault> {
+/// Ends an orphaned attempt; `message` says why.
+pub(super) fn mark_orphaned(tx: &Connection, orphan: &Orphan, message: &str, at: Timestamp) -> Result<bool, Fault> {
     let (id, owner, failure) = (&orphan.id, &orphan.owner, Failure::HostLost);
     let untouched = AttemptState::STEPS.into_iter().take_while(|step| *step != AttemptState::Executing);
     let cost = untouched.into_iter().any(|step| step == orphan.state).then_some(0);
@@ -311,7 +312,7 @@ fn mark_orphaned(tx: &Connection, orphan: &Orphan, at: Timestamp) -> Result<bool
             ":terminal": failure.terminal().as_str(),
             ":exit": ExitClass::RetryableKill.as_str(),
             ":error": failure.error_class().as_str(),
-            ":message": failure.to_string(),
+            ":message": message,
             ":cost": cost,
             ":run": id.run.as_str(),
             ":cell": id.cell.as_str(),
@@ -348,7 +349,7 @@ fn mark_orphaned(tx: &Connection, orphan: &Orphan, at: Timestamp) -> Result<bool
             amount: None,
             billable: None,
             at,
-            note: Some(failure.to_string()),
+            note: Some(message.to_owned()),
         };
         ledger::append(tx, &entry)?;
     }
@@ -356,7 +357,7 @@ fn mark_orphaned(tx: &Connection, orphan: &Orphan, at: Timestamp) -> Result<bool
     Ok(true)
 }
 
-fn attempt_id(row: &Columns<'_>) -> Result<AttemptId, Fault> {
+pub(super) fn attempt_id(row: &Columns<'_>) -> Result<AttemptId, Fault> {
     Ok(AttemptId { run: row.run()?, cell: row.cell()?, number: row.small("attempt")? })
 }
 

@@ -13,6 +13,7 @@
 //!
 //! Start with [`Store::open`]; `docs/reference/store.md` describes the tables.
 
+mod adoption;
 mod attempts;
 pub mod blob;
 mod check;

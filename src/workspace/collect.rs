@@ -83,8 +83,7 @@ pub async fn collect_at(
     dest: &Path,
 ) -> Result<Collected, WorkspaceError> {
     let host = env.host_path(root);
-    // Nothing else comes into `dest` where the files lie on the host already.
-    let tree = if host.is_some() { dest.to_owned() } else { dest.join("tree") };
+    let tree = tree_in(env, root, dest);
     if let Some(parent) = tree.parent() {
         fs::create_dir_all(parent).map_err(|e| WorkspaceError::file("create", parent, e))?;
     }
@@ -116,6 +115,11 @@ pub async fn collect_at(
     .await
 }
 
+/// Where a collection of `root` lies in `dest`: nothing else comes there where the files lie on the host already.
+fn tree_in(env: &dyn Environment, root: &Path, dest: &Path) -> PathBuf {
+    if env.host_path(root).is_some() { dest.to_owned() } else { dest.join("tree") }
+}
+
 /// Takes what a task's setup script has made of the workspace as the new baseline, so that it does not count as the
 /// agent's work. The repository in the workspace stays as it is.
 ///
@@ -129,4 +133,46 @@ pub async fn rebase(env: &dyn Environment, seeded: &Arc<Seeded>, dest: &Path) ->
     }
     let baseline = Arc::new(collected.snapshot);
     Ok(Arc::new(Seeded { tree: collected.tree, baseline, ..Seeded::clone(seeded) }))
+}
+
+/// Reads a collection again that [`collect`] has made in `dest` for an earlier host.
+///
+/// # Errors
+///
+/// A [`WorkspaceError`] with the path that failed.
+pub async fn collected_before(
+    env: &dyn Environment,
+    seeded: &Seeded,
+    dest: &Path,
+) -> Result<Collected, WorkspaceError> {
+    let (seeded, tree) = (seeded.clone(), tree_in(env, env.workspace(), dest));
+    blocking(move || {
+        let snapshot = Snapshot::of(&tree)?;
+        let base = (seeded.tree.as_path(), &*seeded.baseline);
+        let diff = diff_snapshots(base, (&tree, &snapshot), DiffLimits::default())?;
+        let changed = !snapshot.same_files(&seeded.baseline);
+        Ok(Collected { tree, snapshot, diff: diff.patch, stats: diff.stats, changed })
+    })
+    .await
+}
+
+/// Returns the baseline that [`rebase`] has left in `dest` for an earlier host, if it has left one.
+///
+/// # Errors
+///
+/// A [`WorkspaceError`] with the path that failed.
+pub async fn rebased_before(
+    env: &dyn Environment,
+    seeded: &Arc<Seeded>,
+    dest: &Path,
+) -> Result<Arc<Seeded>, WorkspaceError> {
+    let (seeded, tree) = (Arc::clone(seeded), tree_in(env, env.workspace(), dest));
+    blocking(move || {
+        if !tree.is_dir() {
+            return Ok(seeded);
+        }
+        let baseline = Arc::new(Snapshot::of(&tree)?);
+        Ok(Arc::new(Seeded { tree, baseline, ..Seeded::clone(&seeded) }))
+    })
+    .await
 }

@@ -10,6 +10,7 @@
 
 mod access;
 mod beneath;
+mod checkpoint;
 mod collect;
 pub mod diff;
 mod error;
@@ -28,7 +29,8 @@ mod template;
 mod walk;
 
 pub use access::{MAX_READ_BYTES, WorkspaceFiles};
-pub use collect::{Collected, collect, collect_at, place, place_tree, rebase};
+pub use checkpoint::{exists, set_back};
+pub use collect::{Collected, collect, collect_at, collected_before, place, place_tree, rebase, rebased_before};
 pub use diff::{Diff, DiffLimits, DiffStats};
 pub use error::WorkspaceError;
 pub use fork::{discard, fork, merge};

@@ -10,6 +10,7 @@ mod hostile;
 mod interruption;
 mod messages;
 mod reading;
+mod resuming;
 mod running;
 mod single;
 mod strategies;

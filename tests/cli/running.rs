@@ -71,7 +71,7 @@ fn a_changed_task_under_an_unchanged_name_is_refused() {
     run(&bed, 0);
     bed.file("tasks/greeting/repo/greet.sh", "echo hi\n");
     let shown = run(&bed, 2);
-    assert!(shown.contains("1 finished cell(s)") && shown.contains("--accept-changes"), "{shown}");
+    assert!(shown.contains("the task's files (1)") && shown.contains("--accept-changes"), "{shown}");
     let accepted = bed.run(&["run", "runs/demo.yaml", "--accept-changes", "--progress", "none"]);
     assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
 }

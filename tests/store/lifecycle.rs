@@ -120,6 +120,28 @@ fn orphans_are_found_and_their_cells_given_back() {
 }
 
 #[test]
+fn of_several_hosts_one_adopts_an_orphan_and_whoever_gives_it_up_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, other) = (open(&folder), open(&folder));
+    orphan_in(&store, "late", 6);
+    let id = attempt("nightly", "late", 1);
+    assert_eq!(store.attempts_under_way().wait().unwrap(), [id.clone()]);
+    let orphan = store.orphaned_attempts(&run("nightly"), Owner::is_alive).wait().unwrap().remove(0);
+    let own = store.adopt_attempt(&orphan, &Owner::current()).wait().unwrap().expect("the first one gets it");
+    assert_eq!(own.owner, Owner::current());
+    assert_eq!(other.adopt_attempt(&orphan, &Owner::current()).wait().unwrap(), None);
+    assert!(!other.give_up_orphan(&orphan, "too late", at(60)).wait().unwrap());
+    assert!(store.orphaned_attempts(&run("nightly"), Owner::is_alive).wait().unwrap().is_empty());
+
+    assert!(store.give_up_orphan(&own, "its environment is gone", at(60)).wait().unwrap());
+    let row = &store.attempts(&run("nightly"), &cell("late")).wait().unwrap()[0];
+    let why = "the host that ran this attempt is gone; its environment is gone";
+    assert_eq!((row.error_message.as_deref(), row.cost, row.orphaned), (Some(why), None, true));
+    assert_eq!(store.adopt_attempt(&own, &Owner::current()).wait().unwrap(), None, "it has ended");
+    assert!(store.attempts_under_way().wait().unwrap().is_empty());
+}
+
+#[test]
 fn an_orphan_that_comes_back_does_not_overwrite_its_successor() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);

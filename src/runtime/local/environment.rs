@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::exec::{Exec, RECENT};
 use super::launch::Surroundings;
+use super::reattach;
 use super::tree::{Ended, Tree};
 use crate::clock::Clock;
-use crate::runtime::folder::{self, Folder};
+use crate::runtime::folder::Folder;
 use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
 
 /// The variable that marks every process of an environment.
@@ -71,7 +72,7 @@ impl LocalEnvironment {
 
     /// Puts real folders where commands have removed the environment's own, or have put links in their place: what was in
     /// them is lost by the agent's own doing, and a link must never lead the host elsewhere.
-    fn mend(&self) -> Result<(), RuntimeError> {
+    pub(super) fn mend(&self) -> Result<(), RuntimeError> {
         for folder in [&self.scratch, &self.around.workspace, &self.home, &self.around.scratch] {
             let mended = match std::fs::symlink_metadata(folder) {
                 Ok(metadata) if metadata.is_dir() => continue,
@@ -213,7 +214,7 @@ impl Environment for LocalEnvironment {
         self.quiesce().await?;
         let scratch = self.scratch.clone();
         blocking("remove the environment", move || {
-            folder::remove(&scratch).map_err(|source| file_error("remove", &scratch, source))
+            reattach::remove(&scratch).map_err(|source| file_error("remove", &scratch, source))
         })
         .await
     }

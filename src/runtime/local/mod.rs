@@ -10,6 +10,7 @@ pub(super) mod kept;
 mod launch;
 mod owner;
 pub(super) mod processes;
+mod reattach;
 mod streams;
 mod tree;
 pub(super) mod watch;
@@ -17,14 +18,13 @@ pub(super) mod watch;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use self::environment::{LocalEnvironment, blocking, file_error, mark, survived};
+use self::environment::{LocalEnvironment, blocking, file_error, survived};
 use self::owner::Owner;
-use self::tree::Tree;
 use super::owner::Life;
 use super::{Environment, EnvironmentSpec, Runtime, RuntimeError, RuntimeInfo};
 use crate::clock::Clock;
@@ -77,6 +77,10 @@ impl LocalRuntime {
             let _ = folder::remove(&scratch);
             return Err(failed("create", error));
         }
+        Ok(self.environment(id, scratch, spec))
+    }
+
+    fn environment(&self, id: String, scratch: PathBuf, spec: &EnvironmentSpec) -> LocalEnvironment {
         let text = |name: &str| scratch.join(name).to_string_lossy().into_owned();
         let mut env = vec![
             ("PATH".to_owned(), self.path.clone()),
@@ -85,7 +89,7 @@ impl LocalRuntime {
             ("TMPDIR".to_owned(), text("tmp")),
         ];
         env.extend(spec.env.iter().cloned());
-        Ok(LocalEnvironment::new(id, scratch, env, Arc::clone(&self.clock)))
+        LocalEnvironment::new(id, scratch, env, Arc::clone(&self.clock))
     }
 }
 
@@ -116,10 +120,24 @@ impl Runtime for LocalRuntime {
     }
 
     async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {
+        self.sweep_except(root, &[]).await
+    }
+
+    async fn reattach(&self, spec: &EnvironmentSpec) -> Result<Option<Box<dyn Environment>>, RuntimeError> {
+        let (runtime, spec) = (self.clone(), spec.clone());
+        let environment = blocking("reattach to an environment", move || reattach::open(&runtime, &spec)).await?;
+        Ok(environment.map(|environment| Box::new(environment) as Box<dyn Environment>))
+    }
+
+    async fn sweep_except(&self, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
         let root = root.to_owned();
+        let kept: Vec<PathBuf> = kept.iter().map(|spec| spec.scratch.clone()).collect();
         blocking("sweep", move || {
             let found = owner::find(&root).map_err(|source| file_error("list", &root, source))?;
-            Ok(found.iter().filter_map(|(scratch, owner)| sweep_one(scratch, owner)).collect())
+            let sweep = |(scratch, owner): &(PathBuf, Owner)| {
+                if kept.contains(scratch) { reattach::quiet(scratch, owner) } else { sweep_one(scratch, owner) }
+            };
+            Ok(found.iter().filter_map(sweep).collect())
         })
         .await
     }
@@ -136,15 +154,14 @@ fn sweep_one(scratch: &Path, owner: &Owner) -> Option<String> {
         }
         Life::BeforeBoot => {}
         Life::Dead => {
-            let marker = mark(&owner.environment);
-            let ended = Tree { leader: None, marker, first: 0, since: 0, recent: false }.kill();
+            let ended = reattach::end(owner);
             if !ended.survivors.is_empty() {
                 return Some(format!("could not sweep `{shown}`: {}", survived(&ended)));
             }
             killed = ended.killed;
         }
     }
-    Some(match folder::remove(scratch) {
+    Some(match reattach::remove(scratch) {
         Ok(()) => format!("removed `{shown}` of a host that is gone, and ended {killed} of its processes"),
         Err(error) => format!("could not remove `{shown}`: {error}"),
     })

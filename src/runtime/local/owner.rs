@@ -8,8 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::owner::{HostProcess, Life};
 
-/// The file, in the environment's scratch folder.
-const FILE: &str = "owner.json";
 /// How deep below the store's folder environments are looked for.
 const MAX_DEPTH: usize = 8;
 
@@ -23,6 +21,9 @@ pub(super) struct Owner {
 }
 
 impl Owner {
+    /// The file, in the environment's scratch folder.
+    pub(super) const FILE: &str = "owner.json";
+
     /// Describes this process as the owner of an environment.
     pub(super) fn this_process(environment: String) -> Self {
         Self { environment, host: HostProcess::current() }
@@ -30,11 +31,15 @@ impl Owner {
 
     /// Writes the file.
     pub(super) fn write(&self, scratch: &Path) -> io::Result<()> {
-        fs::write(scratch.join(FILE), serde_json::to_vec(self)?)
+        // In one step: a host that dies in the middle must not leave an environment without an owner.
+        let new = scratch.join(format!("{}.new", Self::FILE));
+        fs::write(&new, serde_json::to_vec(self)?)?;
+        fs::rename(new, scratch.join(Self::FILE))
     }
 
-    fn read(scratch: &Path) -> Option<Self> {
-        let owner: Self = serde_json::from_slice(&fs::read(scratch.join(FILE)).ok()?).ok()?;
+    /// Reads the file.
+    pub(super) fn read(scratch: &Path) -> Option<Self> {
+        let owner: Self = serde_json::from_slice(&fs::read(scratch.join(Self::FILE)).ok()?).ok()?;
         // The id becomes a pattern for processes to kill: only one that we made may.
         uuid::Uuid::try_parse(&owner.environment).ok()?;
         Some(owner)

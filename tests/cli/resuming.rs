@@ -1,0 +1,288 @@
+//! Runs that go on after their host died, runs whose inputs changed, and scripts run again over their journals.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::bed::TestBed;
+
+const CELL: &str = "agent__scripted-small__greeting__r1__orch-two";
+
+/// Two sessions; the second one waits for a file that only the test makes, so that a host can be killed in it.
+const SCRIPT: &str = r#"
+local checks, clock, workspace = require("@std/checks"), require("@std/clock"), require("@std/workspace")
+local first = session("first", { label = "first" })
+checks.run()
+log.info("first is done after " .. (if clock.now() >= 0 then "some time" else "none"))
+local second = session(params.words, { label = "second" })
+return { note = workspace.read("progress") }
+"#;
+
+const AGENT: &str = r#"
+read -r prompt
+echo $$ > "$HERE/agent.pid"
+echo "$prompt" >> "$HERE/agents.log"
+echo '{"type":"message","text":"working"}'
+printf 'half ' >> progress
+[ "$prompt" = first ] || while [ ! -e "$HERE/go" ]; do sleep 0.05; done
+echo "$prompt" >> progress
+echo 'echo hello world' > greet.sh
+echo '{"type":"usage","input":100,"output":10,"cache_read":0,"cache_write":0,"reasoning":0}'
+echo '{"type":"result","status":"completed","text":"done","turns":1}'
+"#;
+
+fn project() -> TestBed {
+    let bed = TestBed::with_play("plays: []\n");
+    bed.file("agent.sh", &format!("HERE='{}'\n{AGENT}", bed.path().display()));
+    let manifest = include_str!("../../harnesses/scripted/harness.toml");
+    let rules = manifest.split_once("[output]").expect("rules").1;
+    bed.file(
+        "harness/harness.toml",
+        &format!("name = \"agent\"\n[run]\nargv = [\"sh\", \"{{config.agent}}\"]\nprompt = \"stdin\"\n[config.agent]\ntype = \"path\"\n[output]{rules}"),
+    );
+    bed.file("two/orchestrator.toml", "slug = \"two\"\napi = 1\n[params]\nwords = \"second\"\n");
+    bed.file("two/runner.lua", SCRIPT);
+    bed.file(
+        "runs/demo.yaml",
+        "name: demo\nharnesses: [{name: agent, adapter: ../harness, config: {agent: ../agent.sh}}]\n\
+         models: [{name: scripted-small, provider: none}]\ntasks: [greeting]\nruntime: local\nrepeats: 1\n\
+         orchestrators: [{dir: ../two}]\n",
+    );
+    bed
+}
+
+fn agents(bed: &TestBed) -> Vec<String> {
+    let log = std::fs::read_to_string(bed.path().join("agents.log")).unwrap_or_default();
+    log.lines().map(str::to_owned).collect()
+}
+
+/// A project whose host was killed while the second session ran.
+fn killed_in_the_second_session() -> TestBed {
+    let bed = project();
+    let mut host = bed.start(&["run", "runs/demo.yaml", "--progress", "none"]);
+    let began = Instant::now();
+    while agents(&bed).len() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(60), "the second session never began");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    host.kill().expect("killed");
+    host.wait().expect("ends");
+    bed
+}
+
+/// Ends the agent that a dead host has left, so that it cannot finish by itself.
+fn end_the_agent(bed: &TestBed) {
+    let pid = std::fs::read_to_string(bed.path().join("agent.pid")).expect("it wrote its number");
+    let killed = std::process::Command::new("kill").args(["-9", pid.trim()]).status().expect("kill runs");
+    assert!(killed.success());
+}
+
+fn database(bed: &TestBed) -> Connection {
+    Connection::open(bed.path().join("refrain.db")).expect("opens")
+}
+
+fn warnings(record: &Value) -> String {
+    record["warnings"].to_string()
+}
+
+fn scratch(bed: &TestBed) -> Vec<PathBuf> {
+    std::fs::read_dir(bed.path().join(".refrain/scratch")).into_iter().flatten().flatten().map(|e| e.path()).collect()
+}
+
+#[test]
+fn a_session_that_was_cut_off_is_held_again_over_the_workspace_as_it_was_before() {
+    let bed = killed_in_the_second_session();
+    end_the_agent(&bed);
+    bed.file("go", "");
+    let ran = bed.run(&["resume", "--progress", "lines"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("attempt 1 goes on where its host died"), "{}", ran.stderr);
+    // The first one was finished, and is not paid for again.
+    assert_eq!(agents(&bed), ["first", "second", "second"]);
+    let record = bed.record(CELL);
+    assert_eq!(record["attempt"]["number"], 1);
+    assert_eq!(record["note"], "half first\nhalf second\n");
+    assert_eq!(record["sessions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(record["script_log"], serde_json::json!(["info: first is done after some time"]));
+    // What the lost start cost is unknown, and so is the sum.
+    assert!(record["cost"].is_null() && warnings(&record).contains("session 2 was cut off"), "{record}");
+    assert!(ran.stderr.contains("at least $0.0003 / no budget cap"), "{}", ran.stderr);
+    assert!(scratch(&bed).is_empty());
+}
+
+#[test]
+fn a_session_that_finished_after_its_host_had_died_is_taken_up() {
+    let bed = killed_in_the_second_session();
+    bed.file("go", "");
+    let began = Instant::now();
+    let finished = || {
+        scratch(&bed).iter().any(|attempt| {
+            let log = std::fs::read_to_string(attempt.join("session-2/stdout.log")).unwrap_or_default();
+            log.contains("\"result\"")
+        })
+    };
+    while !finished() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the orphan never finished");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(agents(&bed), ["first", "second"]);
+    let record = bed.record(CELL);
+    assert_eq!((&record["attempt"]["number"], &record["cost"]), (&Value::from(1), &Value::from(300)));
+    assert!(warnings(&record).contains("had finished when its host died"), "{record}");
+    assert_eq!(record["note"], "half first\nhalf second\n");
+}
+
+#[test]
+fn a_journal_that_tells_of_another_script_begins_afresh_and_keeps_what_was_spent() {
+    let bed = killed_in_the_second_session();
+    database(&bed).execute("UPDATE journal SET call = 'exec.run' WHERE seq = 1", []).expect("changed");
+    end_the_agent(&bed);
+    bed.file("go", "");
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("call 1 was `checks.run`, the journal has `exec.run`"), "{}", ran.stderr);
+    assert_eq!(agents(&bed), ["first", "second", "first", "second"]);
+    let record = bed.record(CELL);
+    assert_eq!((&record["attempt"]["number"], &record["cost"]), (&Value::from(2), &Value::from(300)));
+    // Three finished sessions, and one start of which nobody knows.
+    assert!(ran.stderr.contains("at least $0.000450"), "{}", ran.stderr);
+    assert!(scratch(&bed).is_empty());
+}
+
+#[test]
+fn an_environment_that_is_gone_begins_afresh() {
+    let bed = killed_in_the_second_session();
+    for attempt in scratch(&bed) {
+        std::fs::remove_dir_all(attempt.join("agent")).expect("removed");
+    }
+    end_the_agent(&bed);
+    bed.file("go", "");
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("begun afresh: its environment is gone"), "{}", ran.stderr);
+    assert_eq!(bed.record(CELL)["attempt"]["number"], 2);
+}
+
+#[test]
+fn a_run_beside_it_leaves_an_attempt_that_can_be_gone_on_with_alone() {
+    let bed = killed_in_the_second_session();
+    end_the_agent(&bed);
+    bed.file("go", "");
+    let other = bed.run(&["run", "runs/demo.yaml", "--fork=other", "--progress", "none"]);
+    assert_eq!(other.code, Some(0), "{}", other.stderr);
+    let ran = bed.run(&["resume", "demo", "--progress", "lines"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let shown = bed.run(&["show", CELL, "--run", "demo", "--json"]);
+    let record: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    assert_eq!(
+        (&record["attempt"]["number"], &record["note"]),
+        (&Value::from(1), &Value::from("half first\nhalf second\n"))
+    );
+}
+
+#[test]
+fn a_changed_input_is_refused_by_its_name() {
+    let bed = project();
+    bed.file("go", "");
+    assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
+    let param = bed.run(&["run", "runs/demo.yaml", "--param", "words=other", "--progress", "none"]);
+    assert_eq!(param.code, Some(2));
+    assert!(param.stderr.contains("the orchestrator's parameters (1); first: `agent__"), "{}", param.stderr);
+    bed.file("two/runner.lua", &format!("{SCRIPT}\n-- another script"));
+    bed.file(
+        "tasks/greeting/task.yaml",
+        "id: greeting\ntask_prompt: Greet everybody.\nchecks: ['test \"$(sh greet.sh)\" = \"hello world\"']\n\
+         test_command: sh hidden.sh\ntimeout_seconds: 30\n",
+    );
+    let both = bed.run(&["run", "runs/demo.yaml", "--progress", "none"]);
+    assert_eq!(both.code, Some(2));
+    let what = "the task's prompt (1), the orchestrator's script (1)";
+    assert!(both.stderr.contains(what) && both.stderr.contains("--fork"), "{}", both.stderr);
+    let forked = bed.run(&["run", "runs/demo.yaml", "--fork", "--progress", "none"]);
+    assert_eq!(forked.code, Some(0), "{}", forked.stderr);
+    assert!(forked.stderr.contains("Forked as `demo-2`"), "{}", forked.stderr);
+    assert_eq!(agents(&bed).len(), 4);
+    let kept = bed.run(&["run", "runs/demo.yaml", "--accept-changes", "--progress", "none"]);
+    assert_eq!((kept.code, agents(&bed).len()), (Some(0), 4), "{}", kept.stderr);
+}
+
+#[test]
+fn what_was_under_way_with_another_script_is_refused_too_and_begun_afresh_where_that_is_accepted() {
+    let bed = killed_in_the_second_session();
+    end_the_agent(&bed);
+    bed.file("go", "");
+    bed.file("two/runner.lua", &format!("{SCRIPT}\n-- another script"));
+    let refused = bed.run(&["resume", "--progress", "none"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("the orchestrator's script (1)"), "{}", refused.stderr);
+    let ran = bed.run(&["resume", "--accept-changes", "--progress", "lines"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("what it was made from has changed"), "{}", ran.stderr);
+    assert_eq!(agents(&bed), ["first", "second", "first", "second"]);
+    assert_eq!(bed.record(CELL)["attempt"]["number"], 2);
+}
+
+#[test]
+fn a_script_is_run_again_over_its_journal_and_another_one_parts_from_it() {
+    let bed = project();
+    bed.file("go", "");
+    assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
+    let replayed = bed.run(&["replay", "greeting"]);
+    assert_eq!(replayed.code, Some(0), "{}", replayed.stderr);
+    let calls: Vec<&str> = replayed.stdout.lines().filter(|line| !line.contains('→')).collect();
+    assert_eq!(
+        calls[..6],
+        [
+            "    0  session(\"first\")",
+            "    1  checks.run()",
+            "    2  clock.now()",
+            "    3  log(info: first is done after some time)",
+            "    4  session(\"second\")",
+            "    5  workspace.read(\"progress\")",
+        ]
+    );
+    assert!(replayed.stdout.contains("→ session 2: completed, $0.000150, done"), "{}", replayed.stdout);
+    assert!(replayed.stdout.contains("returned {\"note\":\"half first\\nhalf second\\n\"}"), "{}", replayed.stdout);
+    assert_eq!(agents(&bed).len(), 2, "nothing was begun");
+    bed.file("other/orchestrator.toml", "slug = \"other\"\napi = 1\n");
+    bed.file("other/runner.lua", "session(\"first\")\nsession(\"second\")\n");
+    let parted = bed.run(&["replay", "greeting", "--with", "other"]);
+    assert_eq!(parted.code, Some(1), "{}", parted.stderr);
+    // The label is an argument: the first call is another one already.
+    assert!(
+        parted.stdout.contains("call 0 was `session`, the journal has `session` with other arguments"),
+        "{}",
+        parted.stdout
+    );
+    bed.file("other/runner.lua", "session(\"first\", { label = \"first\" })\nsession(\"second\")\n");
+    let parted = bed.run(&["replay", "greeting", "--with", "other", "--json"]);
+    let value: Value = serde_json::from_str(&parted.stdout).expect("JSON");
+    assert_eq!(value["end"]["end"], "parted");
+    assert_eq!(value["steps"].as_array().map(Vec::len), Some(1));
+    assert_eq!(value["end"]["reason"], "call 1 was `session`, the journal has `checks.run`");
+}
+
+#[test]
+fn a_secret_that_an_agent_writes_down_reaches_neither_the_script_nor_the_journal() {
+    let bed = project();
+    bed.file("go", "");
+    bed.file("agent.sh", &format!("HERE='{}'\n{}", bed.path().display(), AGENT.replace("half ", "sesame-open-1234 ")));
+    let run = std::fs::read_to_string(bed.path().join("runs/demo.yaml")).expect("read");
+    bed.file("runs/demo.yaml", &run.replace("provider: none}", "provider: none, api_key_env: THE_KEY}"));
+    let mut command = bed.command(&["run", "runs/demo.yaml", "--progress", "none"]);
+    let ended = command.env("THE_KEY", "sesame-open-1234").output().expect("runs");
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(bed.record(CELL)["note"], "[redacted:THE_KEY] first\n[redacted:THE_KEY] second\n");
+    let answers: Vec<String> = {
+        let database = database(&bed);
+        let mut statement = database.prepare("SELECT coalesce(answer, '') FROM journal").expect("valid");
+        let rows = statement.query_map([], |row| row.get(0)).expect("read");
+        rows.map(|row| row.expect("text")).collect()
+    };
+    assert!(answers.iter().any(|answer| answer.contains("[redacted:THE_KEY] first")), "{answers:?}");
+    assert!(answers.iter().all(|answer| !answer.contains("sesame")), "{answers:?}");
+}
