@@ -133,13 +133,9 @@ impl Daemon {
         let process = process.args(options).spawn().expect("unshare runs, as root");
         let daemon = Self { dir, process };
         daemon.ready().await;
-        let image = Process::new("docker").args(["save", BUSYBOX]).stdout(Stdio::piped()).spawn().expect("saves");
-        let load = Process::new("docker")
-            .args(["--host", &daemon.host(), "load"])
-            .stdin(image.stdout.expect("piped"))
-            .stdout(Stdio::null())
-            .status();
-        assert!(load.expect("loads").success());
+        let load = format!("docker save {BUSYBOX} | docker --host {} load", daemon.host());
+        let loaded = Process::new("sh").args(["-c", &load]).stdout(Stdio::null()).status().expect("sh runs");
+        assert!(loaded.success());
         daemon
     }
 

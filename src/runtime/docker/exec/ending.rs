@@ -42,11 +42,10 @@ pub(super) async fn report(mut session: Session<'_>, ours: Option<ExecEnd>) -> R
     }
     let record = match session.heard.ended.take() {
         Some(record) => Some(record),
-        None => unreported(&mut session, fate).await?,
+        None => unreported(&mut session, fate, ours.is_some()).await?,
     };
-    if session.cut && ours.is_none() && matches!(session.sink, Sink::Captured(_)) {
-        let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the connection to the daemon was cut");
-        return Err(RuntimeError::Io { action: "read a command's output", source });
+    if ours.is_none() {
+        session.check_capture()?;
     }
     // A record that says otherwise than the daemon is not the wrapper's last word.
     let record = record.filter(|record| match fate {
@@ -106,7 +105,7 @@ async fn fate(session: &mut Session<'_>, notes: &mut Vec<String>) -> Result<Fate
 
 /// A command that has ended without the wrapper's word: the container was lost, the stream was, or the wrapper was
 /// killed.
-async fn unreported(session: &mut Session<'_>, fate: Fate) -> Result<Option<Record>, RuntimeError> {
+async fn unreported(session: &mut Session<'_>, fate: Fate, ours: bool) -> Result<Option<Record>, RuntimeError> {
     let container = session.container;
     let until = session.clock.elapsed() + FALL;
     let killed = fate == Fate::Exited(137) || fate == Fate::Unknown;
@@ -141,7 +140,7 @@ async fn unreported(session: &mut Session<'_>, fate: Fate) -> Result<Option<Reco
     };
     log::fetch(container, &path, LONGEST_RECORD, &mut keep).await?;
     let record = closing_record(&file, &session.nonce);
-    if record.is_none() && fate == Fate::Unknown {
+    if record.is_none() && fate == Fate::Unknown && !ours {
         return Err(RuntimeError::Lost("the daemon has forgotten the command, and it has left no record".to_owned()));
     }
     Ok(record)

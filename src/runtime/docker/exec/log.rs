@@ -48,8 +48,10 @@ pub(super) async fn fetch(
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(failed("fetch the log", &error)),
         }
-        if let Some(end) = entry.end {
-            return Ok(end);
+        match entry.state {
+            State::Open => {}
+            State::Whole => return Ok(Some(entry.taken)),
+            State::NoFile => return Ok(None),
         }
     }
     let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the archive of the log ends early");
@@ -66,13 +68,23 @@ struct Entry {
     /// Bytes to leave out: of headers that say more about the next one.
     skip: u64,
     most: u64,
-    /// What it came to.
-    end: Option<Option<u64>>,
+    state: State,
+}
+
+/// How far an archive's one file has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// More is to come.
+    Open,
+    /// All of it that is wanted was there.
+    Whole,
+    /// It is none.
+    NoFile,
 }
 
 impl Entry {
     fn new(most: u64) -> Self {
-        Self { header: Vec::with_capacity(BLOCK), left: 0, taken: 0, skip: 0, most, end: None }
+        Self { header: Vec::with_capacity(BLOCK), left: 0, taken: 0, skip: 0, most, state: State::Open }
     }
 
     fn push(
@@ -80,13 +92,13 @@ impl Entry {
         mut bytes: &[u8],
         content: &mut (dyn FnMut(&[u8]) -> Result<(), RuntimeError> + Send),
     ) -> Result<(), RuntimeError> {
-        while !bytes.is_empty() && self.end.is_none() {
+        while !bytes.is_empty() && self.state == State::Open {
             if self.left > 0 {
                 let part = cut(&mut bytes, self.left);
                 content(part)?;
                 self.left -= part.len() as u64;
                 self.taken += part.len() as u64;
-                self.end = (self.left == 0).then_some(Some(self.taken));
+                self.state = if self.left == 0 { State::Whole } else { State::Open };
             } else if self.skip > 0 {
                 self.skip -= cut(&mut bytes, self.skip).len() as u64;
             } else {
@@ -105,12 +117,12 @@ impl Entry {
         match header.entry_type() {
             tar::EntryType::Regular | tar::EntryType::Continuous => {
                 self.left = size.min(self.most);
-                self.end = (self.left == 0).then_some(Some(0));
+                self.state = if self.left == 0 { State::Whole } else { State::Open };
             }
             tar::EntryType::XHeader | tar::EntryType::XGlobalHeader | tar::EntryType::GNULongName => {
                 self.skip = size.next_multiple_of(BLOCK as u64);
             }
-            _ => self.end = Some(None),
+            _ => self.state = State::NoFile,
         }
         self.header.clear();
     }
@@ -127,7 +139,7 @@ fn cut<'b>(bytes: &mut &'b [u8], most: u64) -> &'b [u8] {
 mod tests {
     use super::*;
 
-    fn read(archive: &[u8], piece: usize, most: u64) -> (Vec<u8>, Option<Option<u64>>) {
+    fn read(archive: &[u8], piece: usize, most: u64) -> (Vec<u8>, State) {
         let (mut found, mut entry) = (Vec::new(), Entry::new(most));
         for part in archive.chunks(piece) {
             entry
@@ -137,7 +149,7 @@ mod tests {
                 })
                 .expect("kept");
         }
-        (found, entry.end)
+        (found, entry.state)
     }
 
     fn archive(kind: tar::EntryType, content: &[u8]) -> Vec<u8> {
@@ -154,16 +166,16 @@ mod tests {
     fn a_file_is_read_however_its_archive_is_cut_and_no_further_than_allowed() {
         let bytes = archive(tar::EntryType::Regular, &[b'x'; 1000]);
         for piece in [1, 7, 512, 100_000] {
-            assert_eq!(read(&bytes, piece, 5000), (vec![b'x'; 1000], Some(Some(1000))));
-            assert_eq!(read(&bytes, piece, 10), (vec![b'x'; 10], Some(Some(10))));
+            assert_eq!(read(&bytes, piece, 5000), (vec![b'x'; 1000], State::Whole));
+            assert_eq!(read(&bytes, piece, 10), (vec![b'x'; 10], State::Whole));
         }
-        assert_eq!(read(&archive(tar::EntryType::Regular, b""), 512, 10), (vec![], Some(Some(0))));
-        assert_eq!(read(&bytes[..1600], 512, 5000).1, None);
+        assert_eq!(read(&archive(tar::EntryType::Regular, b""), 512, 10), (vec![], State::Whole));
+        assert_eq!(read(&bytes[..1600], 512, 5000).1, State::Open);
     }
 
     #[test]
     fn what_is_no_file_is_no_log() {
-        assert_eq!(read(&archive(tar::EntryType::Symlink, b""), 512, 10), (vec![], Some(None)));
-        assert_eq!(read(&archive(tar::EntryType::Directory, b""), 512, 10), (vec![], Some(None)));
+        assert_eq!(read(&archive(tar::EntryType::Symlink, b""), 512, 10), (vec![], State::NoFile));
+        assert_eq!(read(&archive(tar::EntryType::Directory, b""), 512, 10), (vec![], State::NoFile));
     }
 }

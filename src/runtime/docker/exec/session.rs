@@ -142,6 +142,7 @@ impl<'a> Session<'a> {
             if self.is_over().await? {
                 return Ok(None);
             }
+            self.check_capture()?;
             let now = self.clock.elapsed();
             let mut cpu = None;
             if self.watch.cpu_is_due(now) {
@@ -158,6 +159,15 @@ impl<'a> Session<'a> {
                 () = tokio::time::sleep(pause) => self.sink.offer(),
             }
         }
+    }
+
+    /// Output that is kept nowhere but here is no result where a part may be missing.
+    pub(super) fn check_capture(&self) -> Result<(), RuntimeError> {
+        if self.cut && matches!(self.sink, Sink::Captured(_)) {
+            let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the connection to the daemon was cut");
+            return Err(RuntimeError::Io { action: "read a command's output", source });
+        }
+        Ok(())
     }
 
     /// Ends the command: politely, then by force; in the end with its wrapper, and if need be with the container.

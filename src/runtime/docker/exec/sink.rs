@@ -218,7 +218,7 @@ mod tests {
         let (stdout, stderr) = (dir.path().join("deep/out"), dir.path().join("deep/err"));
         let mut sink = Sink::open(Output::Spool { stdout: stdout.clone(), stderr, live: Some(sender) }).expect("opens");
         for _ in 0..10 {
-            sink.take(Stream::Stdout, &[b'x'; CHUNK]).expect("kept");
+            sink.take(Stream::Stdout, &vec![b'x'; CHUNK]).expect("kept");
         }
         sink.take(Stream::Stderr, b"error").expect("kept");
         let mut heard = 0;
