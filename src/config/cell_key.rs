@@ -148,6 +148,8 @@ fn task(task: &Task) -> Parts {
         Seed::Empty => "empty".to_owned(),
         Seed::Directory { path } => content(path),
         Seed::Git { path, commit } => format!("git {}", commit.clone().unwrap_or_else(|| git_head(path))),
+        // Which image it is stands in the harness's part.
+        Seed::Image { path } => format!("image {}", path.display()),
         Seed::Url { url, commit } => format!("url {url} {}", commit.as_deref().unwrap_or("HEAD")),
     };
     add(KeyPart::Workspace, "seed", &seed);

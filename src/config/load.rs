@@ -97,6 +97,8 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
     let models = run_file::models(&root, &mut out);
     let named = run_file::orchestrators(&root, &catalog, &mut out);
     let tasks = tasks(request, &root, &mut out);
+    let runtime = root.text_of("runtime").unwrap_or_else(|| "docker".to_owned());
+    without_images(&runtime, &tasks, &mut out);
     let explicit = named.is_some();
     let named = named.unwrap_or_else(|| defaults(&tasks, &catalog, &whole));
     let spans: Vec<Span> = named.iter().map(|entry| entry.span.clone()).collect();
@@ -133,7 +135,7 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
         budget: root.money_of("budget_usd"),
         allow_unpriced: root.bool_of("allow_unpriced").unwrap_or(false),
         parallel_runs: root.whole_of("parallel_runs").unwrap_or(1),
-        runtime: root.text_of("runtime").unwrap_or_else(|| "docker".to_owned()),
+        runtime,
         container: run_file::container(&root),
         limits,
         retry: run_file::retry(&root),
@@ -148,6 +150,25 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
         cells,
     };
     Ok((plan, warnings))
+}
+
+/// Refuses tasks that live in an image where nothing is made from an image.
+fn without_images(runtime: &str, tasks: &[(Arc<Task>, Span)], out: &mut Diagnostics) {
+    if runtime != "local" {
+        return;
+    }
+    for (task, span) in tasks {
+        if let Some(folder) = task.seed.image_folder() {
+            out.push(
+                Diagnostic::error(format!(
+                    "task `{}` works in a folder of an image, and `runtime: local` has no images",
+                    task.id
+                ))
+                .at(span, format!("its workspace is `image:{}`", folder.display()))
+                .hint("set `runtime: docker` and `docker_image`, or leave the task out"),
+            );
+        }
+    }
 }
 
 /// Reads the library and selects the run's tasks.

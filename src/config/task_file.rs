@@ -1,6 +1,6 @@
 //! One task: from its document to a checked [`Task`], but for the seed, which is looked for when a run selects it.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use crate::domain::model::ModelRole;
@@ -210,6 +210,9 @@ pub(crate) struct Places {
 /// Finds what a task's workspace starts from.
 pub(crate) fn seed(node: &Node, places: &Places, out: &mut Diagnostics) -> Seed {
     let commit = node.text_of("repo_commit");
+    if let Some(value) = node.get("workspace") {
+        return in_image(node, value, out);
+    }
     let Some(value) = node.get("repo_url") else {
         let own = places.own.join("repo");
         if places.is_folder && own.is_dir() {
@@ -239,6 +242,51 @@ pub(crate) fn seed(node: &Node, places: &Places, out: &mut Diagnostics) -> Seed 
             .hint(format!("looked at {list}")),
     );
     Seed::Empty
+}
+
+/// Folders of every container that are the system's or Refrain's own.
+const NOT_A_WORKSPACE: &[&str] =
+    &["/", "/dev", "/etc", "/proc", "/refrain", "/run", "/sys", "/tmp", "/var/tmp", "/work", "/work-forks"];
+
+fn in_image(node: &Node, value: &Node, out: &mut Diagnostics) -> Seed {
+    for key in ["repo_url", "repo_commit"] {
+        if let Some(entry) = node.entry(key) {
+            out.push(
+                Diagnostic::error(format!("`{key}` beside `workspace`"))
+                    .at(&entry.key_span, "the workspace cannot start from two things")
+                    .hint(format!("keep `workspace` or `{key}`")),
+            );
+        }
+    }
+    let Some(text) = value.text() else { return Seed::Empty };
+    let path = text.strip_prefix("image:").map(Path::new);
+    let is_plain =
+        |path: &&Path| path.is_absolute() && path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
+    let Some(path) = path.filter(is_plain) else {
+        out.push(
+            Diagnostic::error(format!("`workspace` names no folder of an image: `{text}`"))
+                .at(&value.span, "not understood")
+                .hint("write `image:` and an absolute path without `..`, such as `image:/testbed`"),
+        );
+        return Seed::Empty;
+    };
+    // Without a slash at the end.
+    let path: PathBuf = path.components().collect();
+    // `/` is no folder for a workspace, but what is in it is; with `/work` it is the other way round.
+    let taken = |taken: &&&str| match **taken {
+        "/" => path == Path::new("/"),
+        "/work" => path != Path::new("/work") && path.starts_with("/work"),
+        taken => path.starts_with(taken),
+    };
+    if let Some(taken) = NOT_A_WORKSPACE.iter().find(taken) {
+        out.push(
+            Diagnostic::error(format!("`workspace` may not be in `{taken}` of the image"))
+                .at(&value.span, "belongs to every container")
+                .hint("move the files to a folder of their own when the image is built, such as `/testbed`"),
+        );
+        return Seed::Empty;
+    }
+    Seed::Image { path }
 }
 
 fn from_folder(path: PathBuf, commit: Option<String>, node: &Node, out: &mut Diagnostics) -> Seed {

@@ -1,5 +1,7 @@
 //! What a container is given: its network and its share of the machine.
 
+use std::path::PathBuf;
+
 /// The network of an environment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Network {
@@ -84,6 +86,8 @@ pub struct ContainerOptions {
     /// Whether the image's own files are read-only: what a command writes goes to the workspace, the home and the
     /// folders for temporary files.
     pub read_only: bool,
+    /// A folder of the image that the workspace stands in for: programs of the image find the workspace under that path.
+    pub workspace: Option<PathBuf>,
 }
 
 impl ContainerOptions {
@@ -101,6 +105,7 @@ impl Default for ContainerOptions {
             pids: Self::PIDS,
             disk_bytes: None,
             read_only: true,
+            workspace: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tasks: a prompt, a workspace to start from, checks that the agent may see and tests that it may not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,7 @@ pub struct Phase {
     pub timeout: Option<Duration>,
 }
 
-/// Where a workspace comes from. Paths are absolute on the host.
+/// Where a workspace comes from. Paths are absolute on the host, but for an image's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Seed {
@@ -91,6 +91,22 @@ pub enum Seed {
         /// The commit; the remote's `HEAD` where the task names none.
         commit: Option<String>,
     },
+    /// A folder of the image that environments are made from. The workspace stands in for it there.
+    Image {
+        /// The folder, absolute inside the image.
+        path: PathBuf,
+    },
+}
+
+impl Seed {
+    /// Returns the folder of the image, where it is one.
+    #[must_use]
+    pub fn image_folder(&self) -> Option<&Path> {
+        match self {
+            Self::Image { path } => Some(path),
+            Self::Empty | Self::Directory { .. } | Self::Git { .. } | Self::Url { .. } => None,
+        }
+    }
 }
 
 /// Where hidden tests come from. They never exist in the agent's environment.

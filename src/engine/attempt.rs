@@ -140,7 +140,7 @@ async fn prepare(
         journey.step(AttemptState::CreatingWorkspace)?;
         // A clone can take minutes; whoever else waits for it goes on with it.
         let seeded = tokio::select! {
-            seeded = services.seeds.prepare(task) => seeded.map_err(|error| setup::seed_failure(&error))?,
+            seeded = services.seeds.prepare_in(task, &*env) => seeded.map_err(|error| setup::seed_failure(&error))?,
             () = stop.cancelled() => return Err(Failure::Cancelled),
         };
         place(&seeded, &*env).await.map_err(|error| Failure::Workspace { message: error.full_message() })?;
@@ -366,7 +366,7 @@ async fn judge(
         runtime: &*services.runtime,
         environment: &*ready.env,
         image: context.image(),
-        container: &services.plan.container,
+        container: &setup::container(context),
         stop,
     };
     let verdict = services.evaluator.evaluate(input).await.map_err(|error| match error {

@@ -50,8 +50,7 @@ pub(crate) async fn open(
 /// Describes the agent's environment.
 pub(crate) fn agent_spec(context: &CellContext, id: &AttemptId, scratch: &Path) -> EnvironmentSpec {
     let image = context.image().map(str::to_owned);
-    let container = context.services.plan.container.clone();
-    EnvironmentSpec { image, container, ..agent_environment(id, scratch) }
+    EnvironmentSpec { image, container: container(context), ..agent_environment(id, scratch) }
 }
 
 /// Describes the agent's environment as far as it is needed to find it again.
@@ -65,6 +64,13 @@ pub fn agent_environment(id: &AttemptId, scratch: &Path) -> EnvironmentSpec {
         image: None,
         container: ContainerOptions::default(),
     }
+}
+
+/// Returns what the environments of a cell are like: as the run says, with the task's folder of the image.
+pub(crate) fn container(context: &CellContext) -> ContainerOptions {
+    let plan = &context.services.plan;
+    let workspace = plan.tasks[context.cell().task].seed.image_folder().map(Path::to_owned);
+    ContainerOptions { workspace, ..plan.container.clone() }
 }
 
 /// Turns a seed that cannot be prepared into a failure: a broken task is the user's, a broken disk is ours.

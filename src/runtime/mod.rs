@@ -251,6 +251,20 @@ pub trait Environment: Send + Sync {
     /// As for [`Environment::put`].
     async fn get(&self, from: &Path, to: &Path) -> Result<Vec<String>, RuntimeError>;
 
+    /// Copies the tree below `from` of the image that the environment was made from, as it was before anything ran, to
+    /// the host folder `to`; otherwise as [`Environment::get`].
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Unavailable`] where there is no image, else as for [`Environment::get`].
+    async fn get_from_image(&self, from: &Path, to: &Path) -> Result<Vec<String>, RuntimeError> {
+        let _ = to;
+        Err(RuntimeError::Unavailable {
+            message: format!("there is no image that could hold `{}`", from.display()),
+            hint: "use a runtime with images, such as `runtime: docker`".to_owned(),
+        })
+    }
+
     /// Ends every process that commands of this environment have left, and returns only when none is left.
     ///
     /// # Errors

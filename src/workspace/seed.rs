@@ -1,18 +1,19 @@
 //! Prepares what the workspaces of a task start from, once for all its cells.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::{fs, io};
 
 use tokio::sync::OnceCell;
 
 use super::remote::Remotes;
 use super::snapshot::Snapshot;
-use super::source::{SourceError, copy_directory, export_commit};
+use super::source::{SourceError, copy_directory, copy_fetched, export_commit};
 use super::{WorkspaceError, blocking, git, leftovers, template};
 use crate::domain::Task;
 use crate::domain::task::Seed;
+use crate::runtime::{Environment, RuntimeError};
 
 /// What the workspaces of a task start from. All of it lies on the host, out of an agent's reach, and never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,12 +68,25 @@ impl SeedCache {
     /// [`WorkspaceError::Seed`] and [`WorkspaceError::Mutation`] where the task is at fault; they are remembered. Any
     /// other error is shared by those who wait for it, and the next caller tries again.
     pub async fn prepare(&self, task: &Task) -> Result<Arc<Seeded>, WorkspaceError> {
-        let key = key(task);
+        self.prepared(task, None).await
+    }
+
+    /// The same for a task that may live in the image of an environment: each image is read once.
+    ///
+    /// # Errors
+    ///
+    /// As for [`SeedCache::prepare`].
+    pub async fn prepare_in(&self, task: &Task, env: &dyn Environment) -> Result<Arc<Seeded>, WorkspaceError> {
+        self.prepared(task, Some(env)).await
+    }
+
+    async fn prepared(&self, task: &Task, env: Option<&dyn Environment>) -> Result<Arc<Seeded>, WorkspaceError> {
+        let key = key(task, env);
         let slot = match self.slots.lock() {
             Ok(mut slots) => Arc::clone(slots.entry(key.clone()).or_default()),
             Err(_) => return Err(WorkspaceError::Interrupted),
         };
-        let result = slot.get_or_init(|| self.build(task)).await.clone();
+        let result = slot.get_or_init(|| self.build(task, env)).await.clone();
         if result.as_ref().is_err_and(|error| !error.is_configuration())
             && let Ok(mut slots) = self.slots.lock()
             && slots.get(&key).is_some_and(|current| Arc::ptr_eq(current, &slot))
@@ -82,26 +96,59 @@ impl SeedCache {
         result
     }
 
-    async fn build(&self, task: &Task) -> Result<Arc<Seeded>, WorkspaceError> {
+    async fn build(&self, task: &Task, env: Option<&dyn Environment>) -> Result<Arc<Seeded>, WorkspaceError> {
         let (dir, clones) = (self.dir.clone(), self.dir.join(CLONES));
         self.entered.get_or_try_init(|| blocking(move || leftovers::enter(&dir, &clones))).await?;
         let source = match &task.seed {
             Seed::Url { url, commit } => {
                 let fetched = self.remotes.fetch(url, commit.as_deref()).await;
                 let (path, commit) = fetched.map_err(|error| of_task(task, error))?;
-                Seed::Git { path, commit: Some(commit) }
+                Source::Task(Seed::Git { path, commit: Some(commit) })
             }
-            other => other.clone(),
+            Seed::Image { path } => self.fetch(task, path, env).await?,
+            other => Source::Task(other.clone()),
         };
         let (dir, id, mutation) = (self.dir.clone(), task.id.clone(), task.mutation.clone());
-        blocking(move || build_in(&dir, &id, &source, mutation.as_deref())).await.map(Arc::new)
+        blocking(move || build_in(&dir, &id, source, mutation.as_deref())).await.map(Arc::new)
+    }
+
+    /// Takes a folder out of an environment's image.
+    async fn fetch(&self, task: &Task, path: &Path, env: Option<&dyn Environment>) -> Result<Source, WorkspaceError> {
+        let wrong = |message: String| WorkspaceError::Seed { task: task.id.clone(), message };
+        let env = env.ok_or_else(|| wrong(format!("`{}` is in an image, and there is none", path.display())))?;
+        let temp = tempfile::Builder::new().prefix(leftovers::BUILDING).tempdir_in(&self.dir);
+        let temp = temp.map_err(|e| WorkspaceError::file("create", &self.dir, e))?;
+        match env.get_from_image(path, temp.path()).await {
+            Ok(notes) => Ok(Source::Fetched { temp, notes }),
+            Err(RuntimeError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Err(wrong(format!(
+                "the image has no folder `{}`; name another one with `workspace`, or another image with `docker_image`",
+                path.display()
+            ))),
+            Err(RuntimeError::File { source, .. })
+                if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput) =>
+            {
+                Err(wrong(format!("`{}` of the image: {source}", path.display())))
+            }
+            Err(RuntimeError::Unavailable { message, hint }) => Err(wrong(format!("{message}; {hint}"))),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
 /// Tasks of one name in two libraries, or a task that was changed, are not the same work.
-fn key(task: &Task) -> String {
+fn key(task: &Task, env: Option<&dyn Environment>) -> String {
     let seed = serde_json::to_string(&task.seed).unwrap_or_default();
-    format!("{}\0{seed}\0{}", task.id, task.mutation.as_deref().unwrap_or_default())
+    let image = env.and_then(Environment::image).filter(|_| task.seed.image_folder().is_some());
+    let (image, mutation) = (image.unwrap_or_default(), task.mutation.as_deref().unwrap_or_default());
+    format!("{}\0{seed}\0{image}\0{mutation}", task.id)
+}
+
+/// What a seed is built from.
+enum Source {
+    /// What the task says.
+    Task(Seed),
+    /// A folder that was taken out of an image, and what was left out of it.
+    Fetched { temp: tempfile::TempDir, notes: Vec<String> },
 }
 
 fn of_task(task: &Task, error: SourceError) -> WorkspaceError {
@@ -116,7 +163,7 @@ fn named(task: &str, error: SourceError) -> WorkspaceError {
 }
 
 /// Builds a seed in a temporary folder of the cache and gives it its final name.
-fn build_in(dir: &Path, task: &str, source: &Seed, mutation: Option<&str>) -> Result<Seeded, WorkspaceError> {
+fn build_in(dir: &Path, task: &str, source: Source, mutation: Option<&str>) -> Result<Seeded, WorkspaceError> {
     fs::create_dir_all(dir).map_err(|e| WorkspaceError::file("create", dir, e))?;
     let dir = dir.canonicalize().map_err(|e| WorkspaceError::file("open", dir, e))?;
     let temp = tempfile::Builder::new().prefix(leftovers::BUILDING).tempdir_in(&dir);
@@ -124,10 +171,12 @@ fn build_in(dir: &Path, task: &str, source: &Seed, mutation: Option<&str>) -> Re
     let tree = temp.path().join("tree");
     fs::create_dir(&tree).map_err(|e| WorkspaceError::file("create", &tree, e))?;
     let notes = match source {
-        Seed::Empty => Ok(Vec::new()),
-        Seed::Directory { path } => copy_directory(path, &tree),
-        Seed::Git { path, commit } => export_commit(path, commit.as_deref(), &tree),
-        Seed::Url { url, .. } => Err(SourceError::Seed(format!("`{url}` was not fetched"))),
+        Source::Task(Seed::Empty) => Ok(Vec::new()),
+        Source::Task(Seed::Directory { path }) => copy_directory(&path, &tree),
+        Source::Task(Seed::Git { path, commit }) => export_commit(&path, commit.as_deref(), &tree),
+        Source::Task(Seed::Url { url, .. }) => Err(SourceError::Seed(format!("`{url}` was not fetched"))),
+        Source::Task(Seed::Image { path }) => Err(SourceError::Seed(format!("`{}` was not fetched", path.display()))),
+        Source::Fetched { temp, notes } => copy_fetched(&temp, notes, &tree),
     };
     let notes = notes.map_err(|error| named(task, error))?;
     if let Some(patch) = mutation.filter(|patch| !patch.trim().is_empty()) {

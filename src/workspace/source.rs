@@ -6,6 +6,8 @@ use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::Path;
 use std::process::{ChildStdout, Stdio};
 
+use tempfile::TempDir;
+
 use super::WorkspaceError;
 use super::beneath::{Links, Miss, find};
 use super::names::{as_path, quoted};
@@ -50,6 +52,13 @@ pub(super) fn copy_directory(from: &Path, tree: &Path) -> Result<Vec<String>, So
         }
     }
     Ok(snapshot.notes())
+}
+
+/// Copies what was taken out of an image, without its `.git`; returns notes. Its links may lead anywhere: what they
+/// lead to is in the same image.
+pub(super) fn copy_fetched(from: &TempDir, notes: Vec<String>, tree: &Path) -> Result<Vec<String>, SourceError> {
+    let snapshot = record(from.path(), Scope::Files, Some(tree))?;
+    Ok(notes.into_iter().chain(snapshot.notes()).collect())
 }
 
 /// One entry of a commit's tree.

@@ -317,6 +317,16 @@ fn tasks() -> Vec<Case> {
         task("tests: .\ntest_patch: |\n  a\n  b", "hidden tests are given twice"),
         task("repo_url: repos/none", "`repo_url` names no folder: `repos/none`"),
         task("repo_commit: abc", "`repo_commit` without `repo_url`"),
+        task("workspace: /testbed", "`workspace` names no folder of an image: `/testbed`"),
+        task("workspace: image:/a/../b", "`workspace` names no folder of an image: `image:/a/../b`"),
+        task("workspace: image:/refrain/home", "`workspace` may not be in `/refrain` of the image"),
+        task("workspace: image:/testbed\nrepo_url: .", "`repo_url` beside `workspace`"),
+        case(
+            "`workspace: image:/testbed` in a task, `runtime: local` in the run",
+            "task `fix` works in a folder of an image, and `runtime: local` has no images",
+        )
+        .file("runs/run.yaml", format!("{RUN}runtime: local\n"))
+        .file("tasks/fix.yaml", format!("{TASKS}    workspace: image:/testbed\n")),
     ]
 }
 

@@ -25,6 +25,11 @@ pub(crate) const TASK: Section = Section {
             Kind::Line,
             "What the workspace starts from: a URL, a git directory or a plain directory (`repo` beside a `task.yaml`, else empty).",
         ),
+        optional(
+            "workspace",
+            Kind::Line,
+            "In place of `repo_url`: a folder of the image that the workspace starts from and stands in for, such as `image:/testbed`.",
+        ),
         optional("repo_commit", Kind::Line, "The commit of it (its HEAD)."),
         optional("mutation", Kind::Text, "A patch, or the path of one, applied on top: the defect to find."),
         optional("setup_script", Kind::Text, "Shell script run before the first session."),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::container::Container;
 use super::lease::Lease;
-use super::{exec, layout, transfer};
+use super::{exec, image, layout, transfer};
 use crate::clock::Clock;
 use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
 
@@ -67,6 +67,13 @@ impl Environment for DockerEnvironment {
 
     async fn get(&self, from: &Path, to: &Path) -> Result<Vec<String>, RuntimeError> {
         transfer::get(&self.container, from, to).await
+    }
+
+    async fn get_from_image(&self, from: &Path, to: &Path) -> Result<Vec<String>, RuntimeError> {
+        let original = image::look_into(&self.container.client, &self.container.image).await?;
+        let got = transfer::get(&original, from, to).await;
+        original.remove().await?;
+        got
     }
 
     async fn quiesce(&self) -> Result<Quiescence, RuntimeError> {

@@ -4,20 +4,24 @@
 //! the agent in the table of users. So an image whose own files are read-only in a container needs no write there.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bollard::Docker;
 use bollard::models::{ContainerConfig, ContainerCreateBody};
 use bollard::query_parameters::{
-    CommitContainerOptionsBuilder, CreateContainerOptionsBuilder, CreateImageOptionsBuilder,
-    DownloadFromContainerOptionsBuilder,
+    CommitContainerOptionsBuilder, ContainerArchiveInfoOptionsBuilder, CreateContainerOptionsBuilder,
+    CreateImageOptionsBuilder, DownloadFromContainerOptionsBuilder,
 };
 use futures_util::StreamExt;
 use tokio::sync::OnceCell;
 
+use super::container::Container;
 use super::error::{failed, is_absent};
+use super::exec::Commands;
 use super::{container, labels, layout};
-use crate::domain::Pull;
+use crate::domain::{ContainerOptions, Pull};
 use crate::runtime::RuntimeError;
 
 /// Where the images with our layer are kept.
@@ -30,12 +34,22 @@ const MAX_FILE: usize = 1 << 20;
 pub(super) struct Image {
     /// What containers are made from, by its id.
     pub(super) id: String,
-    /// What is recorded: the repository digest of the image where it came from a registry, else its id.
+    /// What is recorded: the repository digest of the image where it came from a registry, else its id. It names the
+    /// image without any layer of ours.
     pub(super) digest: String,
     /// `PATH` as the image sets it.
     pub(super) path: Option<String>,
     /// Its labels.
     pub(super) labels: HashMap<String, String>,
+}
+
+/// What an image is made ready for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Wanted {
+    name: String,
+    pull: Pull,
+    /// The folder of the image that the workspace stands in for.
+    workspace: Option<PathBuf>,
 }
 
 /// An image that somebody makes ready, or has.
@@ -45,28 +59,39 @@ type Slot = Arc<OnceCell<Image>>;
 /// share it, and a tag that moves meanwhile changes nothing.
 #[derive(Debug, Default)]
 pub(super) struct Images {
-    ready: Mutex<HashMap<(String, Pull), Slot>>,
+    ready: Mutex<HashMap<Wanted, Slot>>,
 }
 
 impl Images {
     /// Makes an image ready for use.
-    pub(super) async fn ready(&self, client: &Docker, name: Option<&str>, pull: Pull) -> Result<Image, RuntimeError> {
+    pub(super) async fn ready(
+        &self,
+        client: &Docker,
+        name: Option<&str>,
+        options: &ContainerOptions,
+    ) -> Result<Image, RuntimeError> {
         let name = name.ok_or_else(|| RuntimeError::Unavailable {
             message: "the run names no image for its containers".to_owned(),
             hint: "set `docker_image` in the run file or for the harness, or `runtime: local`".to_owned(),
         })?;
+        let wanted = Wanted { name: name.to_owned(), pull: options.pull, workspace: options.workspace.clone() };
         let cell = {
             let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(ready.entry((name.to_owned(), pull)).or_default())
+            Arc::clone(ready.entry(wanted.clone()).or_default())
         };
-        cell.get_or_try_init(|| find(client, name, pull)).await.cloned()
+        cell.get_or_try_init(|| find(client, &wanted)).await.cloned()
     }
 }
 
-async fn find(client: &Docker, name: &str, pull: Pull) -> Result<Image, RuntimeError> {
+async fn find(client: &Docker, wanted: &Wanted) -> Result<Image, RuntimeError> {
+    let (name, pull) = (wanted.name.as_str(), wanted.pull);
+    let workspace = wanted.workspace.as_deref();
     let image = match inspect(client, name).await? {
         // Made here, with our layer in it: no registry has it.
-        Some(image) if image.labels.contains_key(labels::LAYER) => return Ok(image),
+        Some(image) if image.labels.contains_key(labels::LAYER) => match workspace {
+            None => return Ok(image),
+            Some(_) => image,
+        },
         Some(image) if pull != Pull::Always => image,
         None if pull == Pull::Never => {
             return Err(RuntimeError::Unavailable {
@@ -79,47 +104,83 @@ async fn find(client: &Docker, name: &str, pull: Pull) -> Result<Image, RuntimeE
             inspect(client, name).await?.ok_or_else(|| absent(name, "the daemon does not have it after the pull"))?
         }
     };
-    let name = layered_name(&image.id);
+    let name = layered_name(&image.id, workspace);
     let id = match inspect(client, &name).await? {
         Some(layered) => layered.id,
-        None => build(client, &image.id, &name).await?,
+        None => build(client, &image.id, workspace, &name).await?,
     };
     Ok(Image { id, ..image })
 }
 
 /// The name of the image with our layer, which changes with the image and with what the layer holds.
-fn layered_name(id: &str) -> String {
+fn layered_name(id: &str, workspace: Option<&Path>) -> String {
     let short: String = id.trim_start_matches("sha256:").chars().take(24).collect();
-    format!("{REPOSITORY}:{short}-{}", layout::VERSION)
+    let at = workspace.map(|path| format!("-{}", &blake3::hash(path.as_os_str().as_bytes()).to_hex()[..12]));
+    format!("{REPOSITORY}:{short}-{}{}", layout::VERSION, at.unwrap_or_default())
 }
 
 /// Builds our layer in a container that is never started.
-async fn build(client: &Docker, id: &str, name: &str) -> Result<String, RuntimeError> {
+async fn build(client: &Docker, id: &str, workspace: Option<&Path>, name: &str) -> Result<String, RuntimeError> {
+    let container = create_unstarted(client, id).await?;
+    let built = fill_and_commit(client, &container, workspace, name).await;
+    container::remove(client, &container).await?;
+    built
+}
+
+/// Creates a container that never runs, to read or to change what is in an image.
+async fn create_unstarted(client: &Docker, id: &str) -> Result<String, RuntimeError> {
     let unique = format!("refrain-build-{}", uuid::Uuid::new_v4().simple());
     let options = CreateContainerOptionsBuilder::new().name(&unique).build();
     let body = ContainerCreateBody {
         image: Some(id.to_owned()),
-        // An image without a command of its own can only be created with one; it never runs.
+        // An image without a command of its own can only be created with one.
         entrypoint: Some(vec!["sh".to_owned()]),
         labels: Some(labels::short_lived()),
         ..ContainerCreateBody::default()
     };
     let created = client.create_container(Some(options), body).await;
-    let container = created.map_err(|error| failed("create a container", &error))?.id;
-    let built = fill_and_commit(client, &container, name).await;
-    container::remove(client, &container).await?;
-    built
+    Ok(created.map_err(|error| failed("create a container", &error))?.id)
 }
 
-async fn fill_and_commit(client: &Docker, container: &str, name: &str) -> Result<String, RuntimeError> {
+/// Opens an image as it was named, without our layers, for reading. The container never runs; whoever asks removes it.
+pub(super) async fn look_into(client: &Docker, image: &Image) -> Result<Container, RuntimeError> {
+    let id = create_unstarted(client, &image.digest).await?;
+    let (client, image) = (client.clone(), image.clone());
+    Ok(Container { client, id, image, env: Vec::new(), commands: Commands::default() })
+}
+
+async fn fill_and_commit(
+    client: &Docker,
+    container: &str,
+    workspace: Option<&Path>,
+    name: &str,
+) -> Result<String, RuntimeError> {
+    let failed_to_pack = |source| RuntimeError::Io { action: "build a layer", source };
     let users = read_file(client, container, "/etc/passwd").await?;
-    let archive = layout::archive(users.as_deref());
-    let archive = archive.map_err(|source| RuntimeError::Io { action: "build a layer", source })?;
+    if is_there(client, container, layout::WORKSPACE).await? {
+        container::upload(client, container, "/", layout::emptied().map_err(failed_to_pack)?).await?;
+    }
+    let archive = layout::archive(users.as_deref()).map_err(failed_to_pack)?;
     container::upload(client, container, "/", archive).await?;
+    if let Some((parent, link)) =
+        workspace.and_then(|path| layout::stand_in(path).transpose()).transpose().map_err(failed_to_pack)?
+        && is_there(client, container, &parent).await?
+    {
+        container::upload(client, container, &parent, link).await?;
+    }
     let (repository, tag) = name.split_once(':').unwrap_or((name, "latest"));
     let options = CommitContainerOptionsBuilder::new().container(container).repo(repository).tag(tag).build();
     let committed = client.commit_container(options, ContainerConfig::default()).await;
     Ok(committed.map_err(|error| failed("build a layer", &error))?.id)
+}
+
+async fn is_there(client: &Docker, container: &str, path: &str) -> Result<bool, RuntimeError> {
+    let options = ContainerArchiveInfoOptionsBuilder::new().path(path).build();
+    match client.get_container_archive_info(container, Some(options)).await {
+        Ok(_) => Ok(true),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(failed("look into the image", &error)),
+    }
 }
 
 /// Reads one small file of a container; `None` where there is none.

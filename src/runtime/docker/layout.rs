@@ -1,6 +1,7 @@
 //! Where things lie in a container, and whose they are.
 
 use std::io;
+use std::path::Path;
 
 /// Refrain's own folder; root's, so that an agent can neither remove nor replace what is in it.
 pub(super) const ROOT: &str = "/refrain";
@@ -18,7 +19,7 @@ pub(super) const LOGS: &str = "/refrain/log";
 const LEASE: &str = "lease";
 
 /// Changes with what [`archive`] holds, so that no image with an older layer is used.
-pub(super) const VERSION: &str = "1";
+pub(super) const VERSION: &str = "2";
 
 /// The user and group that commands run as.
 pub(super) const AGENT: u32 = 1000;
@@ -65,6 +66,26 @@ pub(super) fn archive(users: Option<&[u8]>) -> io::Result<Vec<u8>> {
         file(&mut archive, "etc/passwd", &users)?;
     }
     archive.into_inner()
+}
+
+/// Builds the archive that removes what an image has where the workspace goes: the daemon replaces a folder by a file of
+/// its name with all that is in it, and [`archive`] puts an empty one in its place.
+pub(super) fn emptied() -> io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    file(&mut archive, WORKSPACE.trim_start_matches('/'), b"")?;
+    archive.into_inner()
+}
+
+/// Builds the archive that puts a link to the workspace in the place of a folder, and tells where it is to be unpacked.
+/// `None` where the workspace is there anyway.
+pub(super) fn stand_in(path: &Path) -> io::Result<Option<(String, Vec<u8>)>> {
+    let (Some(parent), Some(name)) = (path.parent().and_then(Path::to_str), path.file_name()) else { return Ok(None) };
+    if path == Path::new(WORKSPACE) {
+        return Ok(None);
+    }
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append_link(&mut header(tar::EntryType::Symlink, 0, 0o777, 0), name, WORKSPACE)?;
+    Ok(Some((parent.to_owned(), archive.into_inner()?)))
 }
 
 /// Builds the archive that renews the lease, to be unpacked at [`ROOT`]. Each `sign` differs from the one before.

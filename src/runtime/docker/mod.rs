@@ -112,7 +112,7 @@ impl Runtime for DockerRuntime {
             progress(&format!("pulls the image `{name}`"));
         }
         let base = tokio::select! {
-            ready = self.images.ready(client, name, request.container.pull) => ready?,
+            ready = self.images.ready(client, name, &request.container) => ready?,
             () = request.stop.cancelled() => return Err(RuntimeError::Stopped),
         };
         self.installed.prepare(client, &*self.clock, request, &base, progress).await.map(Some)
@@ -120,7 +120,7 @@ impl Runtime for DockerRuntime {
 
     async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
         let client = self.client().await?.clone();
-        let image = self.images.ready(&client, spec.image.as_deref(), spec.container.pull).await?;
+        let image = self.images.ready(&client, spec.image.as_deref(), &spec.container).await?;
         let network = self.networks.mode(&client, spec.container.network).await?;
         let container = container::open(&client, &spec, &image, network, self.lease).await?;
         Ok(Box::new(DockerEnvironment::new(container, Arc::clone(&self.clock), self.lease)))

@@ -52,13 +52,9 @@ impl Place {
             let next = format!("{}/{part}", base.trim_end_matches('/'));
             match look(container, &next).await? {
                 Found::Folder => base = next,
-                Found::Nothing => {
-                    rest.push(part);
-                    break;
-                }
                 Found::Link => return Err(in_the_way(path, &next, "a symlink")),
                 // A file may be what is replaced.
-                Found::Other => {
+                Found::Nothing | Found::Other => {
                     rest.push(part);
                     break;
                 }

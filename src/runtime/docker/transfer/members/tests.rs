@@ -18,7 +18,7 @@ fn member(kind: EntryType, name: &[u8], target: &[u8], content: &[u8]) -> Vec<u8
 
 fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     let rest = key.len() + value.len() + 3;
-    let length = (1..).map(|digits| rest + digits).find(|length| length.to_string().len() + rest == *length);
+    let length = (1..=20).map(|digits| rest + digits).find(|length| length.to_string().len() + rest == *length);
     let mut record = length.expect("some length fits").to_string().into_bytes();
     record.push(b' ');
     record.extend_from_slice(key);

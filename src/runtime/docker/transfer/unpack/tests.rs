@@ -13,14 +13,14 @@ impl Tar {
     }
 
     fn add(self, kind: EntryType, name: &[u8], target: &[u8], content: &[u8]) -> Self {
-        self.sized(kind, name, target, content, content.len() as u64, 0o644)
+        self.sized(kind, name, target, (content, content.len() as u64, 0o644))
     }
 
     fn file(self, name: &[u8], content: &[u8]) -> Self {
         self.add(EntryType::Regular, name, b"", content)
     }
 
-    fn sized(mut self, kind: EntryType, name: &[u8], target: &[u8], content: &[u8], size: u64, mode: u32) -> Self {
+    fn sized(mut self, kind: EntryType, name: &[u8], target: &[u8], (content, size, mode): (&[u8], u64, u32)) -> Self {
         if name.len() > 100 {
             self = self.add(EntryType::GNULongName, b"@", b"", name);
         }
@@ -126,7 +126,7 @@ fn a_farm_of_links_leads_nowhere() {
 fn further_names_become_copies_that_do_not_share_anything() {
     let bed = Bed::new();
     let tar = Tar::work()
-        .sized(EntryType::Regular, b"work/a/first", b"", b"same", 4, 0o4700)
+        .sized(EntryType::Regular, b"work/a/first", b"", (b"same", 4, 0o4700))
         .add(EntryType::Link, b"work/b/second", b"work/a/first", b"")
         .add(EntryType::Link, b"work/a/first", b"work/a/first", b"")
         .add(EntryType::Symlink, b"work/link", b"/etc/shadow", b"")
@@ -151,10 +151,10 @@ fn further_names_become_copies_that_do_not_share_anything() {
 fn modes_keep_the_executable_bit_and_nothing_else() {
     let bed = Bed::new();
     let tar = Tar::work()
-        .sized(EntryType::Directory, b"work/locked", b"", b"", 0, 0o000)
-        .sized(EntryType::Regular, b"work/locked/secret", b"", b"s", 1, 0o000)
-        .sized(EntryType::Regular, b"work/locked/root", b"", b"r", 1, 0o6755)
-        .sized(EntryType::Directory, b"work/sticky", b"", b"", 0, 0o7777);
+        .sized(EntryType::Directory, b"work/locked", b"", (b"", 0, 0o000))
+        .sized(EntryType::Regular, b"work/locked/secret", b"", (b"s", 1, 0o000))
+        .sized(EntryType::Regular, b"work/locked/root", b"", (b"r", 1, 0o6755))
+        .sized(EntryType::Directory, b"work/sticky", b"", (b"", 0, 0o7777));
     bed.unpack(tar).expect("unpacks");
     let mode = |path: &str| fs::metadata(bed.to().join(path)).expect("there").permissions().mode() & 0o7777;
     assert_eq!(["locked", "locked/secret", "locked/root", "sticky"].map(mode), [0o755, 0o644, 0o755, 0o755]);
@@ -256,7 +256,7 @@ fn what_is_too_much_is_left_out_with_a_note() {
     names.sort();
     assert_eq!(names, ["empty", "first", "small"]);
 
-    let huge = Tar::work().sized(EntryType::Regular, b"work/huge", b"", b"", 200_000, 0o644);
+    let huge = Tar::work().sized(EntryType::Regular, b"work/huge", b"", (b"", 200_000, 0o644));
     let error = Bed::new().within(huge, bounds).expect_err("refused");
     assert_eq!((error.at.as_path(), error.source.kind()), (Path::new("huge"), io::ErrorKind::FileTooLarge));
 }
