@@ -161,6 +161,11 @@ async fn files_belong_to_the_agent_in_its_own_folders_only() {
     // The image's own files are read-only.
     let (path, said) = file_error(bench.env.put_file(b"x", Path::new("/opt/x/y"), false).await);
     assert_eq!((path.as_path(), said.contains("read-only")), (Path::new("/opt/x/y"), true), "{said}");
+    // So it is said of a tree of which the daemon reads no more than the beginning.
+    fs::create_dir(bench.host("large")).unwrap();
+    fs::write(bench.host("large/file"), vec![1; 40 << 20]).unwrap();
+    let (path, said) = file_error(bench.put("large", "/opt/x").await);
+    assert_eq!((path.as_path(), said.contains("read-only")), (Path::new("/opt/x"), true), "{said}");
     bench.close().await;
 }
 

@@ -8,11 +8,12 @@ mod docker;
 use std::fs;
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
+use std::time::Duration;
 
 use docker::{DEBIAN, docker, runtime};
 use refrain::domain::{ContainerOptions, Network, Task};
 use refrain::runtime::docker::DockerRuntime;
-use refrain::runtime::{Command, Environment, EnvironmentSpec, Output, Runtime, RuntimeError};
+use refrain::runtime::{Command, Environment, EnvironmentSpec, Install, Output, PrepareRequest, Runtime, RuntimeError};
 use refrain::workspace::{SeedCache, collect, place};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -62,10 +63,10 @@ fn task(path: &str, mutation: Option<&str>) -> Task {
     .unwrap()
 }
 
-async fn open(runtime: &DockerRuntime, image: &Image, workspace: Option<&str>, scratch: &Path) -> Box<dyn Environment> {
-    let workspace = workspace.map(Into::into);
+async fn open(runtime: &DockerRuntime, image: &str, workspace: &str, scratch: &Path) -> Box<dyn Environment> {
+    let workspace = Some(workspace.into());
     let container = ContainerOptions { network: Network::None, workspace, ..ContainerOptions::default() };
-    let spec = EnvironmentSpec { container, ..docker::spec("image-workspace", &image.0, scratch) };
+    let spec = EnvironmentSpec { container, ..docker::spec("image-workspace", image, scratch) };
     runtime.open(spec).await.unwrap()
 }
 
@@ -80,7 +81,7 @@ async fn the_workspace_starts_from_the_image_and_stands_in_for_its_folder() {
     let Some(runtime) = runtime().await else { return };
     let image = Image::build("testbed");
     let dir = tempfile::tempdir().unwrap();
-    let env = open(&runtime, &image, Some("/testbed"), dir.path()).await;
+    let env = open(&runtime, &image.0, "/testbed", dir.path()).await;
     assert_eq!(sh(&*env, "pwd -P; ls -A").await, "/work\n", "empty, whatever the image has there");
 
     let cache = SeedCache::new(dir.path().join("cache"));
@@ -125,18 +126,56 @@ async fn what_is_no_folder_of_the_image_is_the_tasks_fault() {
         ("/linked/pkg", "`/linked/pkg` of the image: `/linked` is a symlink, which is not followed"),
         ("/plain", "`/plain` of the image: it is no folder"),
     ] {
-        let env = open(&runtime, &image, Some(path), dir.path()).await;
+        let env = open(&runtime, &image.0, path, dir.path()).await;
         let error = cache.prepare_in(&task(path, None), &*env).await.unwrap_err();
         assert!(error.is_configuration() && error.full_message().contains(said), "{}", error.full_message());
         env.close().await.unwrap();
     }
     // The image's own `/work` may be meant as well.
-    let env = open(&runtime, &image, Some("/work"), dir.path()).await;
+    let env = open(&runtime, &image.0, "/work", dir.path()).await;
     let seeded = cache.prepare_in(&task("/work", None), &*env).await.unwrap();
     place(&seeded, &*env).await.unwrap();
     assert_eq!(sh(&*env, "cat old; rm old; ls").await, "old\n");
     env.close().await.unwrap();
     assert_eq!(docker(&["ps", "-aq", "--filter", &format!("ancestor={}", image.0)]), "", "nothing is left behind");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installed_harness_and_a_workspace_of_the_image_go_together() {
+    let Some(runtime) = runtime().await else { return };
+    let image = Image::build("testbed-installed");
+    let install = Install {
+        content: image.0.clone(),
+        script: Some(
+            "mkdir -p /usr/local/bin && echo '#!/bin/sh' > /usr/local/bin/agent && chmod 755 /usr/local/bin/agent"
+                .to_owned(),
+        ),
+        env: Vec::new(),
+        folder: None,
+        program: None,
+        probe: None,
+        timeout: Duration::from_secs(120),
+    };
+    let request = PrepareRequest {
+        name: "agent".to_owned(),
+        image: Some(image.0.clone()),
+        container: ContainerOptions::default(),
+        install: Some(install),
+        stop: CancellationToken::new(),
+    };
+    let prepared = runtime.prepare(&request, &|_| {}).await.unwrap().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for path in ["/testbed", "/work"] {
+        let env = open(&runtime, &prepared.image, path, dir.path()).await;
+        assert_eq!(env.image(), Some(prepared.base.as_str()));
+        let cache = SeedCache::new(dir.path().join("cache"));
+        let seeded = cache.prepare_in(&task(path, None), &*env).await.unwrap();
+        place(&seeded, &*env).await.unwrap();
+        let expected = if path == "/work" { "/work\nold\n" } else { "/work\nignored\nlink\npkg\npython\nrun.sh\n" };
+        assert_eq!(sh(&*env, &format!("agent && cd {path} && pwd -P && ls")).await, expected);
+        env.close().await.unwrap();
+    }
+    docker(&["rmi", "-f", &prepared.image]);
 }
 
 #[tokio::test]
