@@ -8,7 +8,7 @@ use super::{Failed, Outcome, exit, output};
 use crate::config::orchestrator_manifest::{MANIFEST, OrchestratorManifest};
 use crate::config::{ConfigError, Warnings};
 use crate::redact::printable;
-use crate::script::check::{Finding, Severity, check_dir};
+use crate::script::check::{Finding, Severity, check_dir, check_program};
 
 /// Check orchestrators: manifest, parameters, scripts
 #[derive(Debug, clap::Args)]
@@ -92,8 +92,14 @@ fn find(dir: &Path, into: &mut Vec<PathBuf>) -> Result<(), Failed> {
 }
 
 fn check(dir: PathBuf) -> Result<Checked, Failed> {
-    let manifest = OrchestratorManifest::read_dir(&dir).map(|(_, warnings)| warnings);
+    let loaded = OrchestratorManifest::read_dir(&dir);
     let mut findings = check_dir(&dir).map_err(Failed::usage)?;
+    if let Ok((manifest, _)) = &loaded
+        && !manifest.is_lua()
+    {
+        findings.extend(check_program(&dir, &manifest.runner));
+    }
+    let manifest = loaded.map(|(_, warnings)| warnings);
     if manifest.is_err() {
         // The manifest's own check says it better, and all of it.
         findings.retain(|finding| finding.file != MANIFEST);

@@ -343,7 +343,8 @@ fn install(table: &Node, out: &mut Diagnostics) -> InstallSpec {
         ),
         Some(script) if script.len() > LONGEST_SCRIPT => out.push(
             Diagnostic::error(format!("the install script has {} bytes; at most {LONGEST_SCRIPT} fit", script.len()))
-                .at(&table.span, "too long")
+                // Its place would be quoted whole.
+                .in_file(table.span.source.shown())
                 .hint("put the rest into files beside the manifest; they are in $REFRAIN_HARNESS_DIR"),
         ),
         _ => {}

@@ -4,7 +4,7 @@
 //! recorded: `run_record.json` before the store's row, so that a crash between the two loses nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::journal::Past;
 use super::journey::Journey;
 use super::keepsake::{self, Keepsake, remove_scratch};
 use super::port::JournaledPort;
+use super::runner::{self, Runner};
 use super::services::CellContext;
 use super::session::SessionBook;
 use super::spaces::Spaces;
@@ -272,8 +273,13 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready, earlier: 
         log: Mutex::new(Vec::new()),
         tracker: TaskTracker::new(),
         cause: OnceLock::new(),
+        over: AtomicBool::new(false),
     });
     let port = JournaledPort::new(Arc::clone(&attempt), past);
+    if let Some(runner) = Runner::of(context) {
+        let script = runner::run(&attempt, Arc::new(port), &runner, interruption(&attempt)).await;
+        return Executed { attempt, script, note: None, abandoned: None };
+    }
     let stop = StopHandle::new();
     let source = services.scripts[context.cell().orchestrator].clone();
     let inputs = setup::script_inputs(&services.plan, context.cell(), deadline.limit);

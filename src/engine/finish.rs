@@ -178,7 +178,7 @@ impl Finish {
             params: orchestrator.params.clone(),
             repeat: cell.repeat,
             runtime: services.runtime.name().to_owned(),
-            image: self.image.clone(),
+            image: self.image.clone().or_else(|| self.context.base()),
         }
     }
 }

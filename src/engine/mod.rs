@@ -25,6 +25,7 @@ pub(crate) mod port;
 pub(crate) mod recovery;
 pub mod rehearsal;
 pub(crate) mod resume;
+pub(crate) mod runner;
 pub mod services;
 pub(crate) mod session;
 pub(crate) mod setup;

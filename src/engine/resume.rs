@@ -10,6 +10,7 @@ use super::finish::Finish;
 use super::journal::Past;
 use super::journey::Journey;
 use super::keepsake::{Keepsake, remove_scratch};
+use super::runner::Runner;
 use super::services::CellContext;
 use super::setup;
 use super::world::describe;
@@ -104,6 +105,9 @@ struct Found {
 /// Gathers what is left of an attempt. The inner error is the reason why it cannot be gone on with.
 async fn find(context: &CellContext, orphan: &Orphan) -> Result<Result<Found, String>, EngineError> {
     let services = &context.services;
+    if Runner::of(context).is_some() {
+        return Ok(Err("its orchestrator is a program, and only a script can be run again over a journal".to_owned()));
+    }
     let (id, store) = (&orphan.id, &services.store);
     let scratch = services.layout.scratch(id);
     let (journal, sessions) = (store.journal(id).await?, store.sessions(id).await?);

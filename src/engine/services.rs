@@ -79,6 +79,11 @@ impl CellContext {
         prepared.map(|prepared| prepared.image.as_str()).or_else(named)
     }
 
+    /// Returns the digest of the image that the cell's environments are made from, as far as it is known before one is.
+    pub(crate) fn base(&self) -> Option<String> {
+        self.services.images.get(self.cell().harness)?.as_ref().map(|image| image.base.clone())
+    }
+
     /// Returns the cell.
     pub(crate) fn cell(&self) -> &Cell {
         &self.services.plan.cells[self.index]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -470,6 +471,7 @@ fn fatal(attempt: &Attempt, record: &SessionRecord) -> Option<Failure> {
         SessionEnd::Provider { .. }
         | SessionEnd::Lost { .. }
         | SessionEnd::TimedOut { timer: Timer::Task | Timer::Run, .. } => ending::of_session(&record.end),
+        SessionEnd::Cancelled if attempt.over.load(Ordering::SeqCst) => None,
         SessionEnd::Cancelled => Some(attempt.cause.get().cloned().unwrap_or(Failure::Cancelled)),
         SessionEnd::Completed
         | SessionEnd::AgentFailed { .. }

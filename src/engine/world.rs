@@ -3,7 +3,7 @@
 //! Work that a call begins is a task of the host: it goes on or is undone by the host, whatever happens to the script.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -69,6 +69,8 @@ pub(crate) struct Attempt {
     pub(crate) log: Mutex<Vec<String>>,
     pub(crate) tracker: TaskTracker,
     pub(crate) cause: OnceLock<Failure>,
+    /// Whether the runner has ended by itself: sessions that it left are stopped, and that is no cause.
+    pub(crate) over: AtomicBool,
 }
 
 /// Takes a lock whose holder cannot leave it half-changed.

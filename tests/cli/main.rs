@@ -11,6 +11,8 @@ mod interruption;
 mod messages;
 mod reading;
 mod resuming;
+mod runners;
 mod running;
 mod single;
 mod strategies;
+mod upkeep;

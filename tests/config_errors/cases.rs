@@ -410,6 +410,11 @@ fn harnesses() -> Vec<Case> {
         harness("no `[run]`", "name = \"mine\"\n", "the harness manifest has no `run`"),
         harness("`argv = []`", "name = \"mine\"\n[run]\nargv = []\n", "`argv` is empty"),
         harness("`argv = \"agent\"`", "name = \"mine\"\n[run]\nargv = \"agent\"\n", "`argv` takes a list, not text"),
+        harness(
+            "an `[install]` whose script is too long",
+            &with(&format!("[install]\nscript = \"{}\"\n", "x".repeat(65_537))),
+            "the install script has 65537 bytes; at most 65536 fit",
+        ),
         harness("an empty `[install]`", &with("[install]\ntimeout = 60\n"), "`[install]` installs nothing"),
         harness(
             "`argv` without `{prompt}`",

@@ -329,7 +329,8 @@ mod tests {
 
     #[test]
     fn an_error_shows_the_last_lines_without_escapes() {
-        let output: String = (1..=20).map(|number| format!("line {number}\x1b[0m\n\n")).collect();
+        let lines: Vec<_> = (1..=20).map(|number| format!("line {number}\x1b[0m\n\n")).collect();
+        let output = lines.concat();
         let quoted = quoted(&output);
         assert!(quoted.starts_with("; its last lines:\n  line 9\n  line 10\n"), "{quoted}");
         assert!(quoted.ends_with("line 20"), "{quoted}");

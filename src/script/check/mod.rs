@@ -8,6 +8,7 @@ mod calls;
 mod known;
 mod lexer;
 mod names;
+mod program;
 mod returned;
 mod syntax;
 
@@ -23,6 +24,8 @@ use super::limits::ScriptLimits;
 use super::source::{ScriptSource, SourceError};
 use super::testing::Manifest;
 use super::vm;
+
+pub use program::check_program;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
