@@ -273,12 +273,17 @@ impl Inner {
             }
         };
         lock(&self.desk).open();
+        let mut finished = Vec::new();
         for held in held {
             let job = Job { seq: held.seq, mark: held.mark, waiter: held.waiter, setup: None };
             match found.remove(&job.seq) {
-                Some(reply) => Arc::clone(&self).complete(job, reply, Effect::Changes).await,
+                Some(reply) => finished.push((job, reply)),
                 None => self.begin(job),
             }
+        }
+        // Last: an answer lets the script go on, and its next session must not be numbered before those that were held.
+        for (job, reply) in finished {
+            Arc::clone(&self).complete(job, reply, Effect::Changes).await;
         }
     }
 }

@@ -87,6 +87,9 @@ async fn take_up_session(attempt: &Attempt, cut_off: &CutOff) -> Result<Option<R
     let (HostCall::Session(call), Some(index)) = (&cut_off.call, cut_off.session) else { return Ok(None) };
     let stored = lock(&attempt.sessions).record(index).cloned();
     if let Some(record) = stored {
+        if record.phase != call.phase {
+            return Err(format!("session {index} on record is not the one of call {}", cut_off.seq));
+        }
         return Ok(Some(session::take_up(attempt, record).await));
     }
     let finished = session::take_up_log(attempt, call, (index, cut_off.at)).await.map_err(|error| describe(&error))?;

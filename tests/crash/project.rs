@@ -17,11 +17,11 @@ read -r step
 id="$step|$PWD|$$"
 echo "begin|$id" >> "$LOG"
 printf '{"type":"message","text":"%s"}\n' "$id"
+echo "spent|$id" >> "$LOG"
+echo '{"type":"usage","input":100,"output":10,"cache_read":0,"cache_write":0,"reasoning":0}'
 printf 'half ' >> progress
 sleep 0.$(( ($$ % 20) + 5 ))
 echo "$step" >> progress
-echo "spent|$id" >> "$LOG"
-echo '{"type":"usage","input":100,"output":10,"cache_read":0,"cache_write":0,"reasoning":0}'
 printf '{"type":"result","status":"completed","text":"%s","turns":1}\n' "$id"
 echo "end|$id" >> "$LOG"
 "#;

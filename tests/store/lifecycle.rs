@@ -125,7 +125,7 @@ fn of_several_hosts_one_adopts_an_orphan_and_whoever_gives_it_up_says_why() {
     let (store, other) = (open(&folder), open(&folder));
     orphan_in(&store, "late", 6);
     let id = attempt("nightly", "late", 1);
-    assert_eq!(store.attempts_under_way().wait().unwrap(), [id.clone()]);
+    assert_eq!(store.attempts_under_way().wait().unwrap(), std::slice::from_ref(&id));
     let orphan = store.orphaned_attempts(&run("nightly"), Owner::is_alive).wait().unwrap().remove(0);
     let own = store.adopt_attempt(&orphan, &Owner::current()).wait().unwrap().expect("the first one gets it");
     assert_eq!(own.owner, Owner::current());
