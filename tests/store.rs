@@ -4,10 +4,14 @@
 
 #[path = "store/crash.rs"]
 mod crash;
+#[path = "store/fencing.rs"]
+mod fencing;
 #[path = "store/ledger.rs"]
 mod ledger;
 #[path = "store/lifecycle.rs"]
 mod lifecycle;
+#[path = "store/migration.rs"]
+mod migration;
 #[path = "store/opening.rs"]
 mod opening;
 #[path = "store/recovery.rs"]

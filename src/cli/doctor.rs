@@ -7,11 +7,16 @@ use super::{Outcome, exit, output};
 
 /// Check what runs need: git, sh, a compiler, disk space, a writable store, keys
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit code 2 if something that every run needs is missing. Keys are never printed.")]
+#[command(after_help = "Examples:\n  refrain doctor\n  refrain doctor --canary\n\n\
+                        Exit codes: 0 all is well, 1 the canary found a key, 2 something that every run needs is \
+                        missing. Keys are never printed.")]
 pub(super) struct Args {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+    /// Instead plant keys in a run, let its agent print them in every form, and prove that nothing kept or shown holds one
+    #[arg(long)]
+    canary: bool,
 }
 
 /// How a finding is meant.
@@ -40,6 +45,9 @@ const KEYS: &[&str] = &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY",
 const WANTED_DISK: u64 = 2 * 1024 * 1024 * 1024;
 
 pub(super) fn main(args: &Args) -> Outcome {
+    if args.canary {
+        return super::canary::main(args.json);
+    }
     let mut findings = vec![
         program("git", &["--version"], State::Missing, "install git (Debian: `apt-get install git`)"),
         shell(),

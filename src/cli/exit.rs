@@ -8,6 +8,8 @@ pub(super) const OK: u8 = 0;
 pub(super) const NOT_SOLVED: u8 = 1;
 /// `test`: a test failed.
 pub(super) const TESTS_FAILED: u8 = 1;
+/// `doctor --canary`: a key was found, or a place where one must be taken out was not reached.
+pub(super) const LEAKED: u8 = 1;
 /// The command line or a file that the user wrote is wrong.
 pub(super) const USAGE: u8 = 2;
 /// The runtime is not there.

@@ -2,6 +2,8 @@
 //!
 //! Data goes to standard output, everything else to standard error. Errors say what happened, then why, then a hint.
 
+mod canary;
+mod cancel;
 mod check;
 mod completions;
 mod doctor;
@@ -20,6 +22,8 @@ mod scripted;
 mod show;
 mod single;
 mod started;
+mod status;
+mod store;
 mod sweep;
 mod test;
 mod test_report;
@@ -48,6 +52,8 @@ enum Command {
     Run(Box<run::Args>),
     Prepare(prepare::Args),
     Resume(resume::Args),
+    Status(status::Args),
+    Cancel(cancel::Args),
     Results(results::Args),
     Show(show::Args),
     Replay(replay::Args),
@@ -58,6 +64,8 @@ enum Command {
     Init(init::Args),
     Schema(schema::Args),
     Sweep(sweep::Args),
+    #[command(subcommand)]
+    Store(store::Command),
     Doctor(doctor::Args),
     Completions(completions::Args),
     #[command(name = "scripted-agent", hide = true)]
@@ -160,6 +168,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Run(args) => run::main(*args),
         Command::Prepare(args) => prepare::main(&args),
         Command::Resume(args) => resume::main(&args),
+        Command::Status(args) => status::main(&args),
+        Command::Cancel(args) => cancel::main(&args),
         Command::Results(args) => results::main(&args),
         Command::Show(args) => show::main(&args),
         Command::Replay(args) => replay::main(&args),
@@ -170,6 +180,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Init(args) => init::main(&args),
         Command::Schema(args) => schema::main(&args),
         Command::Sweep(args) => sweep::main(&args),
+        Command::Store(command) => store::main(&command),
         Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args),
         Command::Scripted(args) => scripted::main(&args),

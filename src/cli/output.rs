@@ -101,9 +101,14 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Ite
 
 /// Returns by how many columns a text is wider than the terminal on standard output; `None` where it fits or is piped.
 pub(super) fn overhang(text: &str) -> Option<usize> {
-    let terminal = usize::from(Table::new().width().filter(|_| io::stdout().is_terminal())?);
+    let terminal = width()?;
     let widest = text.lines().map(|line| line.chars().count()).max()?;
     widest.checked_sub(terminal).filter(|extra| *extra > 0)
+}
+
+/// Returns the width of the terminal on standard output; `None` where there is none.
+pub(super) fn width() -> Option<usize> {
+    Table::new().width().filter(|_| io::stdout().is_terminal()).map(usize::from)
 }
 
 /// Tells whether progress can be drawn.

@@ -61,6 +61,9 @@ pub(super) struct Args {
     /// Exit with 10 if fewer than this percentage of the cells with a verdict are solved
     #[arg(long, value_name = "PERCENT")]
     fail_under: Option<f64>,
+    /// A price file that goes before all others; may be given several times, the last goes first
+    #[arg(long, value_name = "FILE")]
+    prices: Vec<PathBuf>,
     /// How to show progress
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     progress: Progress,
@@ -125,6 +128,7 @@ pub(super) fn main(args: Args) -> Outcome {
         plan.name = fork_name(&plan, name)?;
         eprint_line(&format!("{:>12} as `{}`", "Forked", plan.name));
     }
+    plan.prices.extend(args.prices.iter().cloned());
     show_advice(&plan);
     if args.dry_run {
         return dry_run(&plan, args.json);

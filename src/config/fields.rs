@@ -63,6 +63,13 @@ impl Node {
         node.text().map(|text| node.resolve(text))
     }
 
+    /// Returns a list of paths, made absolute likewise; a single path counts as a list of one.
+    pub(crate) fn paths_of(&self, key: &str) -> Vec<PathBuf> {
+        let Some(node) = self.get(key) else { return Vec::new() };
+        let items = if node.text().is_some() { std::slice::from_ref(node) } else { node.items() };
+        items.iter().filter_map(|item| item.text().map(|text| item.resolve(text))).collect()
+    }
+
     /// Makes a path absolute against the file that this node stands in.
     pub(crate) fn resolve(&self, path: &str) -> PathBuf {
         absolute(&self.span.source.base().join(path))

@@ -149,6 +149,8 @@ pub struct LineRule {
     pub cost: Option<String>,
     /// Dotted path of a number of turns.
     pub turns: Option<String>,
+    /// Dotted path of the milliseconds that the provider asked to wait.
+    pub wait_ms: Option<String>,
 }
 
 /// How token counts and costs of several matched lines go together.
@@ -199,6 +201,8 @@ pub enum LineMeaning {
     UnknownModel,
     /// What the user wrote cannot run: no model was called.
     Misconfigured,
+    /// The provider refused for too many requests, and the harness waits to ask again.
+    Throttled,
 }
 
 impl HarnessManifest {
@@ -388,6 +392,7 @@ fn rule(table: &Node) -> LineRule {
         },
         cost: table.text_of("cost"),
         turns: table.text_of("turns"),
+        wait_ms: table.text_of("wait_ms"),
     }
 }
 
@@ -412,6 +417,7 @@ impl LineMeaning {
             "unreachable" => Self::Unreachable,
             "unknown_model" => Self::UnknownModel,
             "misconfigured" => Self::Misconfigured,
+            "throttled" => Self::Throttled,
             _ => return None,
         })
     }

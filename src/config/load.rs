@@ -134,6 +134,7 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
         repeats,
         budget: root.money_of("budget_usd"),
         allow_unpriced: root.bool_of("allow_unpriced").unwrap_or(false),
+        prices: root.paths_of("prices"),
         parallel_runs: root.whole_of("parallel_runs").unwrap_or(1),
         runtime,
         container: run_file::container(&root),

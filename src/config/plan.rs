@@ -89,6 +89,8 @@ pub struct RunPlan {
     pub budget: Option<Micros>,
     /// Whether a capped run may use models whose price nobody knows.
     pub allow_unpriced: bool,
+    /// Price files that go before the built-in prices, absolute; of several the last goes first.
+    pub prices: Vec<PathBuf>,
     /// Cells at a time.
     pub parallel_runs: usize,
     /// `local`, `docker`, or what an embedder registered.

@@ -5,8 +5,8 @@ use super::services::CellContext;
 use crate::budget::{self, EstimateInputs};
 use crate::config::RunPlan;
 use crate::domain::cell::Cell;
-use crate::domain::{AttemptId, Micros};
-use crate::store::{Admission, Reservation};
+use crate::domain::{AttemptId, CostMode, Micros, Model, SessionRecord};
+use crate::store::{Admission, Reservation, StoreError};
 
 /// Tells whether a cell's cost stays off the budget.
 pub(crate) fn is_exempt(plan: &RunPlan, cell: &Cell) -> bool {
@@ -14,9 +14,40 @@ pub(crate) fn is_exempt(plan: &RunPlan, cell: &Cell) -> bool {
     budget::is_exempt(mode(cell.model), cell.review_model.map(mode), plan.tasks[cell.task].track)
 }
 
-/// Returns the part of a cost that counts against the budget; an unknown cost stays unknown.
-pub(crate) fn billable(plan: &RunPlan, cell: &Cell, cost: Option<Micros>) -> Option<Micros> {
-    if is_exempt(plan, cell) { Some(Micros::ZERO) } else { cost }
+/// Returns the part of a session's cost that counts against the budget; an unknown cost stays unknown.
+///
+/// A script may ask for any model of the run: one that is paid by token counts even in an exempt cell.
+pub(crate) fn billable(plan: &RunPlan, cell: &Cell, session: &SessionRecord) -> Option<Micros> {
+    let paid = |model: &Model| model.name == session.model && model.cost_mode == CostMode::Platform;
+    if is_exempt(plan, cell) && !plan.models.iter().any(paid) { Some(Micros::ZERO) } else { session.cost }
+}
+
+/// Returns what an attempt's sessions may still cost by the run's cap: what it holds in reserve, and what nobody holds.
+/// Others' reservations are theirs. `None` where there is no cap, or the cell does not count against it.
+///
+/// # Errors
+///
+/// [`StoreError`] where the ledger cannot be read.
+pub(crate) async fn left_by_run(context: &CellContext, attempt: &AttemptId) -> Result<Option<Micros>, StoreError> {
+    let plan = &context.services.plan;
+    let Some(cap) = plan.budget.filter(|_| !is_exempt(plan, context.cell())) else { return Ok(None) };
+    let store = &context.services.store;
+    let totals = store.ledger_totals(&plan.name).await?;
+    Ok(Some(totals.remaining(cap) + store.reserved(attempt).await?))
+}
+
+/// Returns what earlier attempts of a cell have cost, as far as it is known: a cell's limit is for all of them. A cell that
+/// is run again from its beginning starts at zero.
+///
+/// # Errors
+///
+/// [`StoreError`] where that cannot be found out.
+pub(crate) async fn spent_before(context: &CellContext, attempt: &AttemptId) -> Result<Micros, StoreError> {
+    if context.again || context.services.plan.limits.cell_cost.is_none() {
+        return Ok(Micros::ZERO);
+    }
+    let attempts = context.services.store.attempts(&attempt.run, &attempt.cell).await?;
+    Ok(attempts.iter().filter(|row| row.id.number != attempt.number).filter_map(|row| row.cost).sum())
 }
 
 /// Reserves what an attempt will probably cost. The inner error is the reason why it may not start.

@@ -75,7 +75,8 @@ pub(crate) async fn run(context: &CellContext, claim: Claim, retries: u32) -> Re
     let scratch = services.layout.scratch(&id);
     let mut finish = Finish::begin(context.clone(), id.clone(), retries, key);
     let mut journey =
-        Journey::begin(id.clone(), Arc::clone(&services.clock), context.events.clone(), services.store.clone());
+        Journey::begin(id.clone(), Arc::clone(&services.clock), context.events.clone(), services.store.clone())
+            .because((retries > 0).then(|| format!("retry {retries}")));
 
     let ready = match prepare(context, &id, &folder, &scratch, &mut journey).await {
         Ok(ready) => ready,
@@ -217,6 +218,8 @@ async fn conclude(
         }
         _ => {
             let why = cause.as_ref().map_or_else(|| "cancelled".to_owned(), |cause| format!("not judged: {cause}"));
+            // The cause itself is redacted with the record; this is stored and shown before.
+            let why = context.services.redactor.redact(&why).into_string();
             journey.pass(AttemptState::Evaluating, why).map(|()| None)
         }
     };

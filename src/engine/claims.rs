@@ -23,7 +23,7 @@ pub(crate) async fn elsewhere(context: &CellContext, number: u32) -> Result<Opti
     let Some(last) = attempts.last() else { return Ok(None) };
     let reason = match last.terminal {
         None if last.ended_at.is_none() => busy(last.id.number),
-        Some(terminal) if terminal.is_decided() && !context.again => done(last.id.number),
+        Some(terminal) if terminal.is_decided() && !context.again && !context.retries_decided => done(last.id.number),
         _ if last.id.number >= number => done(last.id.number),
         _ => return Ok(None),
     };
@@ -46,6 +46,7 @@ pub(crate) async fn claim(context: &CellContext, number: u32) -> Result<Result<C
         scratch: services.layout.scratch(&id),
         owner: services.owner.clone(),
         started_at: services.clock.now(),
+        again: context.again || context.retries_decided,
     };
     match services.store.begin_attempt(&start).await {
         Ok(()) => Ok(Ok(Claim { id, key })),
@@ -56,8 +57,40 @@ pub(crate) async fn claim(context: &CellContext, number: u32) -> Result<Result<C
             }
             Ok(Err(busy(present)))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            // Whatever kept it, nobody uses what was reserved.
+            services.store.release(&id, services.clock.now()).await?;
+            Err(error.into())
+        }
     }
+}
+
+/// Finds those of these cells that were left to a host which has died since, ends what it had under way, and returns
+/// them: they may be claimed.
+///
+/// # Errors
+///
+/// [`EngineError::Store`] where that cannot be found out.
+pub(crate) async fn given_back(services: &Services, cells: &[usize]) -> Result<Vec<usize>, EngineError> {
+    if cells.is_empty() {
+        return Ok(Vec::new());
+    }
+    let run = &services.plan.name;
+    let believed = services.store.believed_hosts(run, services.clock.now()).await?;
+    let orphans = services.store.orphaned_attempts(run, move |owner| owner.is_vouched_for(&believed)).await?;
+    let mut back = Vec::new();
+    for index in cells {
+        let Some(orphan) = orphans.iter().find(|orphan| orphan.id.cell == services.plan.cells[*index].id) else {
+            continue;
+        };
+        if let Err(error) = services.runtime.sweep(&services.layout.scratch_root()).await {
+            tracing::warn!(%error, "left-overs of a dead host could not be swept");
+        }
+        if services.store.mark_orphaned(orphan, services.clock.now()).await? {
+            back.push(*index);
+        }
+    }
+    Ok(back)
 }
 
 /// Tells whether an attempt of a cell is still under way somewhere.

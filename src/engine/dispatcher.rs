@@ -63,6 +63,12 @@ impl Dispatcher {
         self.running.remove(&cell);
     }
 
+    /// Takes cells back that another host had and did not finish; tells whether any of them is to be started.
+    pub fn take_back(&mut self, cells: &[usize]) -> bool {
+        self.waiting.extend(cells);
+        self.may_start() && !cells.is_empty()
+    }
+
     /// Takes note of a cancellation; a weaker one changes nothing.
     pub fn cancelled(&mut self, level: CancelLevel) {
         self.level = self.level.max(level);
@@ -128,6 +134,18 @@ mod tests {
         dispatcher.broke();
         dispatcher.finished(0);
         assert_eq!(dispatcher.decide(), Action::Done);
+    }
+
+    #[test]
+    fn cells_that_come_back_are_started_unless_the_run_is_cancelled() {
+        let mut dispatcher = Dispatcher::new([], 2);
+        assert!(!dispatcher.take_back(&[]));
+        assert!(dispatcher.take_back(&[4]));
+        assert_eq!(dispatcher.decide(), Action::Start(vec![4]));
+        dispatcher.cancelled(CancelLevel::Drain);
+        dispatcher.finished(4);
+        assert!(!dispatcher.take_back(&[5]));
+        assert_eq!((dispatcher.decide(), dispatcher.not_started()), (Action::Done, 1));
     }
 
     #[test]

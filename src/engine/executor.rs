@@ -13,6 +13,7 @@ use super::claims;
 use super::dispatcher::{Action, Dispatcher};
 use super::error::EngineError;
 use super::events::{EventSink, EventStream, Listener};
+use super::lease::Heartbeat;
 use super::resume::{self, GoneOn};
 use super::services::{CellContext, Services};
 use super::worklist::{self, Changed, KnownCell};
@@ -20,7 +21,7 @@ use crate::domain::cell::Cell;
 use crate::domain::event::RunSummary;
 use crate::domain::{AttemptId, CellId, EventKind, ExitClass, Failure, Micros, RunRecord};
 use crate::retry::{self, Decision, RetryPolicy};
-use crate::store::{Orphan, Owner};
+use crate::store::{DecidedCell, Orphan};
 
 /// How a run is to be carried out, apart from its plan.
 #[derive(Default)]
@@ -53,6 +54,8 @@ pub async fn run(
 ) -> Result<RunSummary, EngineError> {
     let plan = &services.plan;
     let decided = if options.again { HashMap::new() } else { services.store.decided(&plan.name).await? };
+    let is_errored = |cell: &DecidedCell| !matches!(cell.exit_class, ExitClass::Pass | ExitClass::Fail);
+    let errored_before = plan.cells.iter().filter(|cell| decided.get(&cell.id).is_some_and(is_errored)).count();
     let known: HashMap<CellId, KnownCell> =
         decided.into_iter().map(|(id, cell)| (id, KnownCell { key: cell.key, terminal: cell.terminal })).collect();
     let mut list = worklist::decide(&plan.cells, &known, |cell| plan.cell_key(cell));
@@ -73,11 +76,16 @@ pub async fn run(
     let mut delivery = JoinSet::new();
     delivery.spawn(stream.deliver());
     sink.emit(EventKind::RunStarted { total: plan.cells.len(), already_done: list.done, parallel: plan.parallel_runs });
+    let heartbeat = Heartbeat::start(&services, &cancel, &sink);
     let result = carry_out(&services, &cancel, &sink, list.to_run, (options.again, orphans)).await;
     let summary = match result {
-        Ok(open) => sum_up(&services, &cancel, open).await,
+        Ok(mut open) => {
+            open.errored += errored_before;
+            sum_up(&services, &cancel, open).await
+        }
         Err(error) => Err(error),
     };
+    heartbeat.end().await;
     services.store.end_run(&services.run, cancel.level() != CancelLevel::None, services.clock.now()).await?;
     if let Ok(summary) = &summary {
         sink.emit(EventKind::RunFinished { summary: summary.clone() });
@@ -89,7 +97,9 @@ pub async fn run(
 
 /// Returns the attempts of a run that were under way when their host died, by their cells.
 async fn orphans(services: &Services) -> Result<HashMap<CellId, Orphan>, EngineError> {
-    let found = services.store.orphaned_attempts(&services.plan.name, Owner::is_alive).await?;
+    let run = &services.plan.name;
+    let believed = services.store.believed_hosts(run, services.clock.now()).await?;
+    let found = services.store.orphaned_attempts(run, move |owner| owner.is_vouched_for(&believed)).await?;
     Ok(found.into_iter().map(|orphan| (orphan.id.cell.clone(), orphan)).collect())
 }
 
@@ -99,7 +109,7 @@ struct Open {
     errored: usize,
     skipped: BTreeMap<String, usize>,
     not_run: usize,
-    elsewhere: Vec<CellId>,
+    elsewhere: Vec<usize>,
 }
 
 async fn carry_out(
@@ -112,7 +122,7 @@ async fn carry_out(
     if cells.is_empty() {
         return Ok(Open::default());
     }
-    let attempts = services.store.last_attempts(&services.plan.name).await?;
+    let mut attempts = services.store.last_attempts(&services.plan.name).await?;
     // What has cost money already goes first.
     cells.sort_by_key(|index| !orphans.contains_key(&services.plan.cells[*index].id));
     let mut dispatcher = Dispatcher::new(cells, services.plan.parallel_runs);
@@ -123,7 +133,19 @@ async fn carry_out(
     dispatcher.cancelled(*level.borrow_and_update());
     loop {
         match dispatcher.decide() {
-            Action::Done => break,
+            Action::Done => {
+                if broken.is_some() || cancel.level() != CancelLevel::None {
+                    break;
+                }
+                // A host that died meanwhile gives its cells back.
+                let back = claims::given_back(services, &open.elsewhere).await?;
+                if !dispatcher.take_back(&back) {
+                    break;
+                }
+                open.elsewhere.retain(|cell| !back.contains(cell));
+                attempts = services.store.last_attempts(&services.plan.name).await?;
+                continue;
+            }
             Action::Start(cells) => {
                 for index in cells {
                     let context = CellContext {
@@ -132,6 +154,7 @@ async fn carry_out(
                         events: sink.clone(),
                         cancel: cancel.clone(),
                         again,
+                        retries_decided: false,
                     };
                     let first = attempts.get(&context.cell().id).copied().unwrap_or(0) + 1;
                     let orphan = orphans.remove(&context.cell().id);
@@ -150,9 +173,7 @@ async fn carry_out(
                         Ok(CellEnd::Recorded(ExitClass::Pass | ExitClass::Fail)) => {}
                         Ok(CellEnd::Recorded(_)) => open.errored += 1,
                         Ok(CellEnd::Skipped(reason)) => *open.skipped.entry(reason).or_default() += 1,
-                        Ok(CellEnd::Elsewhere) => {
-                            open.elsewhere.push(services.plan.cells[index].id.clone());
-                        }
+                        Ok(CellEnd::Elsewhere) => open.elsewhere.push(index),
                         Err(error) => {
                             dispatcher.broke();
                             cancel.raise(CancelLevel::Stop);
@@ -218,7 +239,7 @@ async fn next_attempt(
 }
 
 /// Runs a cell's attempts until one is final.
-async fn run_cell(context: CellContext, first: u32, orphan: Option<Orphan>) -> Result<CellEnd, EngineError> {
+async fn run_cell(mut context: CellContext, first: u32, orphan: Option<Orphan>) -> Result<CellEnd, EngineError> {
     let (services, cell) = (Arc::clone(&context.services), context.cell().id.clone());
     let (mut number, mut retries) = (first, 0);
     let plan = services.plan.retry;
@@ -257,6 +278,7 @@ async fn run_cell(context: CellContext, first: u32, orphan: Option<Orphan>) -> R
                 }
                 if context.cancel.level() == CancelLevel::None {
                     (number, retries) = (number + 1, retries + 1);
+                    context.retries_decided = record.terminal.is_decided();
                     continue;
                 }
             }
@@ -308,12 +330,13 @@ async fn sum_up(services: &Services, cancel: &CancelHandle, open: Open) -> Resul
     let mut summary = services.store.summary(&services.plan.name).await?;
     let decided = services.store.decided(&services.plan.name).await?;
     let ends = services.plan.cells.iter().filter_map(|cell| decided.get(&cell.id)).map(|cell| cell.exit_class);
-    let (passed, failed): (Vec<_>, Vec<_>) = ends.partition(|class| *class == ExitClass::Pass);
-    (summary.passed, summary.failed, summary.errored) = (passed.len(), failed.len(), open.errored);
+    let (passed, others): (Vec<_>, Vec<_>) = ends.partition(|class| *class == ExitClass::Pass);
+    let failed = others.iter().filter(|class| **class == ExitClass::Fail).count();
+    (summary.passed, summary.failed, summary.errored) = (passed.len(), failed, open.errored);
     summary.total = services.plan.cells.len();
     summary.skipped = open.skipped.into_iter().collect();
     summary.not_run = open.not_run;
-    for cell in &open.elsewhere {
+    for cell in open.elsewhere.iter().map(|index| &services.plan.cells[*index].id) {
         // What the other process has finished meanwhile is in the totals.
         if claims::is_open(services, cell).await? {
             summary.not_run += 1;

@@ -108,6 +108,9 @@ impl Finish {
         // What a host that died had begun is in no session's record, and is not nothing.
         let known = (self.cut_off == 0).then_some(Micros::ZERO);
         let cost = self.sessions.iter().map(|session| session.cost).fold(known, |sum, cost| Some(sum? + cost?));
+        let billable = self.sessions.iter().fold(known, |sum, session| {
+            Some(sum? + super::accounts::billable(&services.plan, self.context.cell(), session)?)
+        });
         let (inputs, extra) = (self.inputs(), self.extra());
         let elapsed = self.before + services.clock.elapsed().saturating_sub(self.began);
         let record = RunRecord {
@@ -128,7 +131,7 @@ impl Finish {
             sessions: self.sessions,
             usage,
             cost,
-            billable_cost: super::accounts::billable(&services.plan, self.context.cell(), cost),
+            billable_cost: billable,
             verdict: self.verdict,
             note: self.note,
             script_log: self.script_log,
@@ -185,6 +188,11 @@ impl Finish {
 
 /// Writes the diff and the record beside each other, then the store: what a crash leaves between is imported later.
 async fn write(services: &Services, record: &RunRecord, extra: ResultExtra) -> Result<(), EngineError> {
+    if !services.store.holds(&record.attempt).await? {
+        // Another host has the cell by now; its files are not touched, and what was spent here is booked all the same.
+        services.store.finish_attempt(record, extra).await?;
+        return Ok(());
+    }
     if let Some(diff) = extra.diff.as_deref().filter(|diff| !diff.is_empty()) {
         let path = services.layout.diff_path(&record.attempt);
         record_file::write_atomic(&path, diff).map_err(|source| EngineError::File { action: "write", path, source })?;

@@ -19,6 +19,8 @@ pub(crate) struct Journey {
     events: EventSink,
     store: Store,
     unsettled: Option<Ticket<()>>,
+    /// Why the next step is taken, if it says nothing itself.
+    because: Option<String>,
 }
 
 impl Journey {
@@ -33,6 +35,7 @@ impl Journey {
             events,
             store,
             unsettled: None,
+            because: None,
         }
     }
 
@@ -42,13 +45,20 @@ impl Journey {
         Self { state, inherited: log.len(), log, ..self }
     }
 
+    /// Says why the next step is taken.
+    pub(crate) fn because(mut self, reason: Option<String>) -> Self {
+        self.because = reason;
+        self
+    }
+
     /// Takes the step `to`.
     ///
     /// # Errors
     ///
     /// A [`Failure::Runtime`] that names the two states if the lifecycle has no such step: a fault of ours.
     pub(crate) fn step(&mut self, to: AttemptState) -> Result<(), Failure> {
-        self.advance(to, None)
+        let reason = self.because.take();
+        self.advance(to, reason)
     }
 
     /// Takes the step `to`, which has nothing to do, and says why.

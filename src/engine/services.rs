@@ -17,6 +17,7 @@ use crate::workspace::SeedCache;
 
 use super::cancel::CancelHandle;
 use super::events::EventSink;
+use super::pacing::Pacer;
 
 /// Everything that the cells of one run share.
 pub struct Services {
@@ -50,6 +51,8 @@ pub struct Services {
     pub keys: HashMap<String, String>,
     /// What tokens cost.
     pub prices: PriceTable,
+    /// How fast sessions may begin at each provider.
+    pub pacer: Pacer,
     /// Who this host is, for claims.
     pub owner: Owner,
     /// This start of the run.
@@ -69,6 +72,8 @@ pub(crate) struct CellContext {
     pub(crate) cancel: CancelHandle,
     /// A decided cell is run again.
     pub(crate) again: bool,
+    /// This host itself has decided the cell in an attempt that the run retries, such as a timeout.
+    pub(crate) retries_decided: bool,
 }
 
 impl CellContext {

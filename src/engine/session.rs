@@ -9,10 +9,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::ending;
+use super::purse::Purse;
 use super::spool::Ends;
 use super::world::{Attempt, describe, lock};
-use crate::domain::failure::Timer;
+use super::{accounts, ending, pacing};
+use crate::domain::failure::{ProviderFault, Timer};
 use crate::domain::session::SessionEnd;
 use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage};
 use crate::harness::session::{self, SessionOptions, SessionResult};
@@ -20,6 +21,7 @@ use crate::harness::{AgentEvent, Harness, HarnessError, SessionRequest};
 use crate::runtime::{Limits, RuntimeError};
 use crate::script::port::SessionCall;
 use crate::script::{Answer, HostError};
+use crate::store::StoreError;
 
 /// The sessions of an attempt by their numbers.
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ pub(crate) struct SessionBook {
     records: BTreeMap<u32, SessionRecord>,
     /// How the streams of the session with the highest number end.
     last: (u32, Ends),
+    /// What the attempt may still spend.
+    pub(crate) purse: Purse,
 }
 
 impl SessionBook {
@@ -93,8 +97,14 @@ pub(crate) struct Setup {
 }
 
 /// Holds a session. A failing agent is an answer; what is not the agent's doing ends the attempt.
-pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall, setup: Setup) -> Result<Answer, HostError> {
+pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: Setup) -> Result<Answer, HostError> {
+    for name in [&mut call.label, &mut call.phase] {
+        // Scripts make names of what agents say; events, records and columns show them.
+        *name = name.as_deref().map(|name| attempt.context.services.redactor.redact(name).into_string());
+    }
     let workspace = attempt.path_of(call.workspace).await?;
+    let setup = within_limits(attempt, setup).await?;
+    pacing::wait(attempt, &setup.model.provider, setup.index).await?;
     if let Some(warning) = own_reviewer(attempt, &setup) {
         attempt.log("warn", &format!("session {}: {warning}", setup.index));
     }
@@ -116,6 +126,7 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, call: SessionCall, setup: Setup
             return Err(refuse(attempt, &error));
         }
     };
+    pacing::ended(attempt, &setup.model.provider, &result.end);
     let record = record(attempt, &setup, &call, &result);
     keep(attempt, &record, &spool).await?;
     answer(attempt, record)
@@ -172,7 +183,6 @@ pub(crate) fn set_up(attempt: &Attempt, call: &SessionCall, number: Option<u32>)
     let ((model, role), harness) =
         (choose_model(attempt, call).map_err(misuse)?, choose_harness(attempt, call).map_err(misuse)?);
     let timeout = time_for(attempt, call.timeout)?;
-    let max_cost = money_for(attempt, call.max_cost)?;
     let mut book = lock(&attempt.sessions);
     let resume = match call.continue_from {
         None => None,
@@ -186,7 +196,34 @@ pub(crate) fn set_up(attempt: &Attempt, call: &SessionCall, number: Option<u32>)
         });
     }
     let index = number.unwrap_or_else(|| book.number());
-    Ok(Setup { index, harness, model, role, resume, max_cost, timeout })
+    Ok(Setup { index, harness, model, role, resume, max_cost: call.max_cost, timeout })
+}
+
+/// Bounds a session by what is left: of its own limits, of the cell's over all attempts, of the run's cap. Nothing left is
+/// a refusal that a script may catch.
+async fn within_limits(attempt: &Attempt, mut setup: Setup) -> Result<Setup, HostError> {
+    let (context, limits) = (&attempt.context, &attempt.context.services.plan.limits);
+    let failed = |error: StoreError| attempt.halt(Failure::Store { message: describe(&error) });
+    let before = accounts::spent_before(context, &attempt.id).await.map_err(failed)?;
+    let by_run = accounts::left_by_run(context, &attempt.id).await.map_err(failed)?;
+    let mut book = lock(&attempt.sessions);
+    let spent = book.spent();
+    let by_cell = limits.cell_cost.map(|cap| cap - before);
+    book.purse.set_limit(by_cell.into_iter().chain(by_run.map(|left| spent + left)).min());
+    let left = book.purse.left(spent);
+    if left.is_some_and(|left| left <= Micros::ZERO) {
+        let run_is_out = by_run.is_some_and(|left| left <= Micros::ZERO);
+        let whose = if run_is_out { "run" } else { "cell" };
+        return Err(HostError::Refused {
+            limit: "budget".to_owned(),
+            message: format!("the {whose}'s budget is used up ({spent} spent by this attempt)"),
+        });
+    }
+    let own = [setup.max_cost, limits.session_cost].into_iter().flatten().min();
+    // A promise of more than there is would only keep others from what is left.
+    book.purse.begin(setup.index, own.map(|own| left.map_or(own, |left| own.min(left))));
+    setup.max_cost = [own, left].into_iter().flatten().min();
+    Ok(setup)
 }
 
 /// Chooses the model, and tells the role that it was chosen by.
@@ -258,18 +295,6 @@ fn time_for(attempt: &Attempt, own: Option<Duration>) -> Result<(Timer, Duration
     })
 }
 
-/// The least of the call's, the session's and the cell's caps; nothing left is a refusal that a script may catch.
-fn money_for(attempt: &Attempt, own: Option<Micros>) -> Result<Option<Micros>, HostError> {
-    let budget = attempt.budget();
-    if budget.remaining.is_some_and(|left| left <= Micros::ZERO) {
-        return Err(HostError::Refused {
-            limit: "budget".to_owned(),
-            message: format!("the cell's budget is used up ({} spent)", budget.spent),
-        });
-    }
-    Ok([own, attempt.context.services.plan.limits.session_cost, budget.remaining].into_iter().flatten().min())
-}
-
 fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall, workspace: PathBuf) -> SessionRequest {
     let services = &attempt.context.services;
     let api_key = setup.model.api_key_env.as_ref().and_then(|variable| services.keys.get(variable).cloned());
@@ -306,12 +331,24 @@ async fn run(
     let options = SessionOptions {
         limits,
         max_cost: setup.max_cost,
+        meter: Some(meter(attempt, setup.index)),
         price: price_of(attempt, &setup.model),
         ..SessionOptions::new(spool, Arc::clone(&services.clock))
     };
     let (sender, receiver) = mpsc::channel(64);
-    attempt.tracker.spawn(show(Arc::clone(attempt), setup.index, receiver));
+    let provider = setup.model.provider.clone();
+    attempt.tracker.spawn(show(Arc::clone(attempt), (setup.index, provider), receiver));
     session::run(&*attempt.env, &*setup.harness, request, &options, Some(sender), &attempt.stop).await
+}
+
+/// Tells the attempt's purse what a session costs while it runs.
+fn meter(attempt: &Arc<Attempt>, session: u32) -> Arc<session::Meter> {
+    let attempt = Arc::clone(attempt);
+    Arc::new(move |live| {
+        let mut book = lock(&attempt.sessions);
+        let spent = book.spent();
+        book.purse.spend(session, live, spent)
+    })
 }
 
 /// What a session that could not be held means for the attempt.
@@ -374,12 +411,18 @@ fn price_of(attempt: &Attempt, model: &Model) -> Option<Arc<session::Price>> {
 }
 
 /// Turns live events into signs of life, until the session ends.
-async fn show(attempt: Arc<Attempt>, session: u32, mut events: mpsc::Receiver<AgentEvent>) {
+async fn show(attempt: Arc<Attempt>, (session, provider): (u32, String), mut events: mpsc::Receiver<AgentEvent>) {
     while let Some(event) = events.recv().await {
         let text = match event {
             AgentEvent::Message(text) => text,
             AgentEvent::Tool { name, .. } => format!("uses {name}"),
-            AgentEvent::Retrying { fault, .. } => format!("waits for the provider ({fault:?})"),
+            AgentEvent::Retrying { fault, retry_after } => {
+                // The other cells need not find that out by themselves.
+                if fault == ProviderFault::RateLimited {
+                    pacing::throttled(&attempt, &provider, retry_after);
+                }
+                format!("waits for the provider ({fault:?})")
+            }
             AgentEvent::SessionId(_) | AgentEvent::Usage(_) | AgentEvent::Cost(_) | AgentEvent::Finished => continue,
         };
         let text = crate::redact::printable(attempt.context.services.redactor.redact(&text).as_str());
@@ -442,9 +485,13 @@ fn redact_end(end: SessionEnd, redact: impl Fn(&String) -> String) -> SessionEnd
 /// Keeps a session before its answer reaches the script: money first.
 async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result<(), HostError> {
     let services = &attempt.context.services;
-    let billable = super::accounts::billable(&services.plan, attempt.context.cell(), record.cost);
+    let billable = accounts::billable(&services.plan, attempt.context.cell(), record);
     // First of all, so that the attempt's own record never tells less than was held, and spent, whatever fails below.
-    lock(&attempt.sessions).records.insert(record.index, record.clone());
+    {
+        let mut book = lock(&attempt.sessions);
+        book.purse.end(record.index);
+        book.records.insert(record.index, record.clone());
+    }
     if let Err(error) = services.store.add_session(&attempt.id, record, billable).await {
         return Err(attempt.halt(Failure::Store { message: describe(&error) }));
     }

@@ -260,11 +260,14 @@ impl Attempt {
         collected.map(|collected| self.context.services.redactor.redact_bytes(&collected.diff))
     }
 
-    /// What the script may still spend is the cell's cap less what its sessions cost.
+    /// What the script may still spend is what is left of the purse: sessions under way count with what they may cost.
     pub(crate) fn budget(&self) -> BudgetAnswer {
-        let spent = lock(&self.sessions).spent();
-        let cap = self.context.services.plan.limits.cell_cost;
-        BudgetAnswer { remaining: cap.map(|cap| cap - spent).map(|left| left.max(Micros::ZERO)), spent }
+        let mut book = lock(&self.sessions);
+        let spent = book.spent();
+        if book.is_empty() {
+            book.purse.set_limit(self.context.services.plan.limits.cell_cost);
+        }
+        BudgetAnswer { remaining: book.purse.left(spent).map(|left| left.max(Micros::ZERO)), spent }
     }
 
     pub(crate) fn log(&self, level: &str, text: &str) -> Answer {

@@ -3,6 +3,8 @@
 mod path;
 mod tally;
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use self::path::{Condition, Expression, Path, TextPath};
@@ -24,6 +26,7 @@ struct Rule {
     mode: UsageMode,
     cost: Option<Expression>,
     turns: Option<Expression>,
+    wait_ms: Option<Expression>,
 }
 
 /// A terminal record.
@@ -80,8 +83,12 @@ impl JsonLinesReader {
         if let Some(cost) = self.tally.cost(rule.mode, cost.and_then(|cost| Micros::from_dollars(cost).ok())) {
             events.push(AgentEvent::Cost(cost));
         }
+        if matches!(rule.is, LineMeaning::Throttled | LineMeaning::RateLimited) {
+            let wait = rule.wait_ms.as_ref().and_then(|wait| wait.whole(line)).map(Duration::from_millis);
+            events.push(AgentEvent::Retrying { fault: ProviderFault::RateLimited, retry_after: wait });
+        }
         match rule.is {
-            LineMeaning::Data => {}
+            LineMeaning::Data | LineMeaning::Throttled => {}
             LineMeaning::Message => {
                 if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
                     events.push(AgentEvent::Message(text.clone()));
@@ -185,6 +192,7 @@ impl Rule {
             mode: rule.usage_mode,
             cost: rule.cost.as_deref().map(Expression::parse),
             turns: rule.turns.as_deref().map(Expression::parse),
+            wait_ms: rule.wait_ms.as_deref().map(Expression::parse),
         }
     }
 
@@ -228,7 +236,11 @@ fn outcome(is: LineMeaning, text: Option<String>) -> Option<Outcome> {
         LineMeaning::CostLimit => limit(LimitKind::Cost, "the harness's own limit on money"),
         LineMeaning::TokenLimit => limit(LimitKind::Tokens, "the harness's own limit on tokens"),
         LineMeaning::Misconfigured => Outcome::Misconfigured(said("the harness cannot run as it is configured")),
-        LineMeaning::Data | LineMeaning::Message | LineMeaning::Tool | LineMeaning::SessionId => return None,
+        LineMeaning::Data
+        | LineMeaning::Throttled
+        | LineMeaning::Message
+        | LineMeaning::Tool
+        | LineMeaning::SessionId => return None,
     })
 }
 

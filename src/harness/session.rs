@@ -23,6 +23,9 @@ use crate::runtime::{Captured, Chunk, Command, Environment, ExecEnd, ExecReport,
 /// Prices tokens; `None` where no price is known.
 pub type Price = dyn Fn(&Usage) -> Option<Micros> + Send + Sync;
 
+/// Hears what a session has cost by its live stream, and returns what it may cost at most if that is over it.
+pub type Meter = dyn Fn(Micros) -> Option<Micros> + Send + Sync;
+
 /// How many pieces of output may wait to be read live; what finds no room waits in the file.
 const LIVE_CHUNKS: usize = 16;
 
@@ -38,6 +41,8 @@ pub struct SessionOptions {
     pub result_grace: Duration,
     /// The most it may cost, by the live stream.
     pub max_cost: Option<Micros>,
+    /// Hears the live cost, and may stop the command: for limits that several sessions share.
+    pub meter: Option<Arc<Meter>>,
     /// Prices the live tokens; without it the cost that the harness reports counts.
     pub price: Option<Arc<Price>>,
     /// A folder on the host for `stdout.log` and `stderr.log`; created when missing.
@@ -58,6 +63,7 @@ impl SessionOptions {
             first_output: None,
             result_grace: Self::RESULT_GRACE,
             max_cost: None,
+            meter: None,
             price: None,
             folder: folder.into(),
             clock,
@@ -310,9 +316,10 @@ impl<'a> Watch<'a> {
     }
 
     fn check_cost(&mut self) {
-        let spent = self.options.cost_of(self.usage.as_ref(), self.reported);
-        let Some((limit, spent)) = self.options.max_cost.zip(spent) else { return };
-        if spent > limit && self.finished.is_none() {
+        let Some(spent) = self.options.cost_of(self.usage.as_ref(), self.reported) else { return };
+        let shared = self.options.meter.as_ref().and_then(|meter| meter(spent));
+        let own = self.options.max_cost.filter(|limit| spent > *limit);
+        if let Some(limit) = own.or(shared).filter(|_| self.finished.is_none()) {
             self.stop(Stop::Cost { limit, spent });
         }
     }

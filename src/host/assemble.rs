@@ -14,6 +14,7 @@ use crate::config::RunPlan;
 use crate::config::orchestrator_manifest::{OrchestratorManifest, Origin};
 use crate::config::plan::{HarnessEntry, OrchestratorEntry};
 use crate::domain::AttemptState;
+use crate::engine::pacing::Pacer;
 use crate::engine::{self, CancelHandle, EngineError, Services};
 use crate::evaluator::{Evaluator, TestSuiteEvaluator};
 use crate::harness::Harness;
@@ -33,7 +34,7 @@ pub(super) async fn run(
     cancel: CancelHandle,
 ) -> Result<Run, Error> {
     let (runtime, runtime_info) = usable_runtime(parts, &plan).await?;
-    let prices = prices(parts)?;
+    let prices = prices(parts, &plan)?;
     refuse_unpriced(&prices, &plan)?;
     let harnesses = harnesses(parts, &plan, &*runtime)?;
     let scripts = plan.orchestrators.iter().map(script).collect::<Result<Vec<_>, Error>>()?;
@@ -50,7 +51,7 @@ pub(super) async fn run(
         .map_err(|error| Error::new(ErrorKind::Other, "cannot start a thread").caused_by(error))?;
     let services = Services {
         clock: Arc::clone(&parts.clock),
-        store,
+        store: store.acting_as(owner.clone()),
         seeds: SeedCache::new(layout.seeds()),
         layout,
         runtime,
@@ -63,6 +64,7 @@ pub(super) async fn run(
         redactor,
         keys,
         prices,
+        pacer: Pacer::default(),
         owner,
         run,
         plan,
@@ -105,12 +107,23 @@ fn runtime(parts: &Parts, name: &str) -> Result<Arc<dyn Runtime>, Error> {
     })
 }
 
-fn prices(parts: &Parts) -> Result<PriceTable, Error> {
-    match &parts.prices {
-        Some(prices) => Ok(prices.clone()),
-        None => PriceTable::bundled()
-            .map_err(|error| Error::new(ErrorKind::Configuration, "the price table cannot be read").caused_by(error)),
+/// The table that comes with Refrain or the embedder's own, and before it the files that the run names.
+fn prices(parts: &Parts, plan: &RunPlan) -> Result<PriceTable, Error> {
+    let wrong = |message: &str| Error::new(ErrorKind::Configuration, message);
+    let mut table = match &parts.prices {
+        Some(prices) => prices.clone(),
+        None => PriceTable::bundled().map_err(|error| wrong("the price table cannot be read").caused_by(error))?,
+    };
+    for path in &plan.prices {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| wrong(&format!("the price file `{name}` cannot be read")).caused_by(error))?;
+        let own = PriceTable::parse(&name, &text).map_err(|error| {
+            wrong(&error.to_string()).hinting("`docs/guide/money.md` shows what a price file looks like".to_owned())
+        })?;
+        table = table.overridden_by(own);
     }
+    Ok(table)
 }
 
 fn evaluator(parts: &Parts, plan: &RunPlan) -> Arc<dyn Evaluator> {
@@ -193,7 +206,8 @@ async fn take_up(
     for error in recovered.refused {
         tracing::warn!(%error, "a run record could not be imported");
     }
-    let mut early = store.orphaned_attempts(&plan.name, Owner::is_alive).await?;
+    let believed = store.believed_hosts(&plan.name, parts.clock.now()).await?;
+    let mut early = store.orphaned_attempts(&plan.name, move |owner| owner.is_vouched_for(&believed)).await?;
     early.retain(|orphan| {
         let steps = AttemptState::STEPS.into_iter();
         steps.take_while(|step| *step != AttemptState::Executing).any(|step| step == orphan.state)

@@ -6,6 +6,8 @@
 
 pub mod backoff;
 pub mod decision;
+pub mod pace;
 
 pub use backoff::backoff;
 pub use decision::{Decision, RetryPolicy, classify, decide};
+pub use pace::Pace;

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, named_params, params};
 
 use super::error::{Fault, StoreError};
+use super::fence::{self, Standing};
 use super::owner::Owner;
 use super::row::{Columns, parse_state, time};
 use super::worker::Ticket;
-use super::{LedgerEntry, LedgerKind, Store, ledger, results};
+use super::{Store, hosts, ledger, results};
 use crate::domain::{
     AttemptId, AttemptState, CellId, CellKey, ErrorClass, ExitClass, Failure, Micros, RunName, RunRecord, Terminal,
     Transition,
@@ -26,6 +27,8 @@ pub struct AttemptStart {
     pub owner: Owner,
     /// When.
     pub started_at: Timestamp,
+    /// Whether the cell may be claimed although it is decided.
+    pub again: bool,
 }
 
 /// An attempt that is under way by its row while the process that ran it is gone.
@@ -79,8 +82,9 @@ pub struct AttemptRow {
 impl Store {
     /// Claims a cell for an attempt and records it. Await this before anything of the attempt starts.
     ///
-    /// Fails with [`StoreError::Claimed`] if the attempt is on record already, or another one of the cell is under way
-    /// in this or any other process.
+    /// Fails with [`StoreError::Claimed`] if the attempt is on record already, if another one of the cell is under way in
+    /// this or any other process, or if the cell is decided and not to be tried again; with [`StoreError::LeaseLost`] if
+    /// the owner was declared lost.
     pub fn begin_attempt(&self, start: &AttemptStart) -> Ticket<()> {
         let start = start.clone();
         self.write(move |tx| begin(tx, &start))
@@ -89,8 +93,11 @@ impl Store {
     /// Appends a step to an attempt's log and shows it as the cell's state. Await the step to
     /// [`AttemptState::Executing`] before the first session: it tells a later recovery that money may have been spent.
     pub fn add_transition(&self, attempt: &AttemptId, transition: &Transition) -> Ticket<()> {
-        let (attempt, transition) = (attempt.clone(), transition.clone());
-        self.write(move |tx| add_transition(tx, &attempt, &transition))
+        let (acting, attempt, transition) = (self.acting.clone(), attempt.clone(), transition.clone());
+        self.write(move |tx| match fence::standing(tx, acting.as_deref(), &attempt)? {
+            Standing::Held => add_transition(tx, &attempt, &transition),
+            Standing::GivenUp | Standing::Taken => Ok(()),
+        })
     }
 
     /// Returns the attempts of a run that are under way although `is_alive` says that their process is not.
@@ -111,8 +118,9 @@ impl Store {
     /// Ends an orphaned attempt as an infrastructure error, so that its cell can be claimed again.
     ///
     /// Returns `false`, and changes nothing, if the attempt has ended meanwhile or belongs to another process than
-    /// `orphan` says. If it had not come to [`AttemptState::Executing`], nothing was spent: its cost is zero and its
-    /// reservation is released. Otherwise its cost is unknown and its reservation counts until [`Store::release`].
+    /// `orphan` says. Its reservation is released. If it had not come to [`AttemptState::Executing`], nothing was spent
+    /// and its cost is zero. Otherwise its cost is unknown, and what it still held in reserve becomes a debt
+    /// ([`super::LedgerTotals::assumed`]) until somebody finds out what it spent.
     pub fn mark_orphaned(&self, orphan: &Orphan, at: Timestamp) -> Ticket<bool> {
         let orphan = orphan.clone();
         self.write(move |tx| mark_orphaned(tx, &orphan, &Failure::HostLost.to_string(), at))
@@ -172,6 +180,12 @@ impl Store {
 
 fn begin(tx: &Connection, start: &AttemptStart) -> Result<(), Fault> {
     let (id, owner) = (&start.id, &start.owner);
+    if hosts::is_lost(tx, &id.run, owner)? {
+        return Err(StoreError::LeaseLost { run: id.run.clone() }.into());
+    }
+    if let Some(present) = decided_by(tx, id)?.filter(|_| !start.again) {
+        return Err(StoreError::Claimed { attempt: id.clone(), present, state: "decided" }.into());
+    }
     let inserted = tx
         .prepare_cached(
             "INSERT INTO attempts (run_name, cell_id, attempt, cell_key, scratch_dir, owner_pid, owner_started,
@@ -210,6 +224,16 @@ fn begin(tx: &Connection, start: &AttemptStart) -> Result<(), Fault> {
         time(start.started_at)
     ])?;
     Ok(())
+}
+
+/// Returns the attempt that has decided a cell.
+fn decided_by(tx: &Connection, id: &AttemptId) -> Result<Option<u32>, Fault> {
+    let mut statement =
+        tx.prepare_cached("SELECT state, attempt FROM run_state WHERE run_name = ?1 AND cell_id = ?2")?;
+    let mut rows = statement.query([id.run.as_str(), id.cell.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let state = Terminal::parse(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
+    Ok(if state.is_some_and(Terminal::is_decided) { row.get(1)? } else { None })
 }
 
 /// Says which attempt keeps `wanted` from being claimed.
@@ -342,16 +366,7 @@ pub(super) fn mark_orphaned(tx: &Connection, orphan: &Orphan, message: &str, at:
         ledger::release_rest(tx, id, "orphaned", at)?;
     } else {
         // What its open session has cost nobody knows: the run's sums are lower bounds from here on.
-        let entry = LedgerEntry {
-            attempt: id.clone(),
-            kind: LedgerKind::Spend,
-            reference: "cut off".to_owned(),
-            amount: None,
-            billable: None,
-            at,
-            note: Some(message.to_owned()),
-        };
-        ledger::append(tx, &entry)?;
+        ledger::cut_off(tx, id, message, at)?;
     }
     results::refresh_costs(tx, &id.run, &id.cell)?;
     Ok(true)
@@ -361,7 +376,7 @@ pub(super) fn attempt_id(row: &Columns<'_>) -> Result<AttemptId, Fault> {
     Ok(AttemptId { run: row.run()?, cell: row.cell()?, number: row.small("attempt")? })
 }
 
-fn owner(row: &Columns<'_>) -> Result<Owner, Fault> {
+pub(super) fn owner(row: &Columns<'_>) -> Result<Owner, Fault> {
     Ok(Owner {
         pid: row.small("owner_pid")?,
         started: row.number("owner_started")?,

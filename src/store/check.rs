@@ -76,7 +76,7 @@ impl Store {
     /// [`StoreError::Locked`] where another process works on the database, [`StoreError::Full`] where there is no
     /// room for the copy that this needs.
     pub fn vacuum(&self) -> Result<(), StoreError> {
-        if self.0.writer.is_none() {
+        if self.inner.writer.is_none() {
             return Err(StoreError::ReadOnly { path: self.path().to_path_buf() });
         }
         connection::vacuum(self.path())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::domain::AttemptId;
+use crate::domain::{AttemptId, RunName};
 
 /// A cause that is kept for the chain of messages without its type becoming part of this library's interface.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -108,8 +108,14 @@ pub enum StoreError {
         attempt: AttemptId,
         /// The attempt that is in the way.
         present: u32,
-        /// `under way` or `ended`.
+        /// `under way`, `ended` or `decided`.
         state: &'static str,
+    },
+    /// This process was declared lost as a host of the run: its lease had run out, and another host takes its cells.
+    #[error("the lease of this process on run `{run}` ran out, and another host has taken its cells")]
+    LeaseLost {
+        /// The run.
+        run: RunName,
     },
     /// A stored value does not mean anything to this version.
     #[error("column `{column}` holds {value:?}, which is no known value")]
@@ -187,6 +193,9 @@ impl StoreError {
             Self::CannotOpen { .. } => "look whether its folder exists and can be written".to_owned(),
             Self::NoWal { .. } => "put the database on a local disk: network file systems lose its locks".to_owned(),
             Self::Claimed { .. } => "another process works on this run; its result will be in the store".to_owned(),
+            Self::LeaseLost { .. } => {
+                "this machine was stopped or cut off for too long; give the same command again to help on".to_owned()
+            }
             Self::Record { .. } => "the file was left as it is; look at it, or remove its attempt's folder".to_owned(),
             Self::Value { .. } | Self::File { .. } | Self::Closed | Self::Sqlite { .. } => return Vec::new(),
         };

@@ -11,6 +11,7 @@ use super::Store;
 use super::error::Fault;
 use super::row::{Columns, money, time};
 use super::worker::Ticket;
+use crate::budget;
 use crate::domain::{AttemptId, Micros, RunName};
 
 /// What an entry does.
@@ -70,12 +71,23 @@ pub struct LedgerEntry {
 pub struct LedgerTotals {
     /// Spent and counted against the budget; a lower bound where `unknown` > 0.
     pub billable_spent: Micros,
-    /// Promised to attempts that are under way, or that a crash left unsettled.
+    /// Promised to attempts that are under way.
     pub reserved: Micros,
+    /// What attempts that were cut off may have spent, beyond what is known: the rest of their reservations, which
+    /// counts against the cap until the real figure is found.
+    pub assumed: Micros,
     /// Spent by anyone, the exempt included; a lower bound where `unknown` > 0.
     pub total: Micros,
     /// Spends whose amount nobody knows.
     pub unknown: usize,
+}
+
+impl LedgerTotals {
+    /// Returns what is left of a cap: negative where it is overspent.
+    #[must_use]
+    pub fn remaining(&self, cap: Micros) -> Micros {
+        cap - self.billable_spent - self.assumed - self.reserved
+    }
 }
 
 /// A request for money.
@@ -112,9 +124,11 @@ impl std::fmt::Display for Admission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Admitted => f.write_str("admitted"),
-            Self::Refused { remaining, estimate } => {
-                write!(f, "Budget cap reached ({remaining} remaining < {estimate} estimated)")
-            }
+            Self::Refused { remaining, estimate } => match budget::admit(Some(*remaining), *estimate, false) {
+                budget::Admission::Skip { reason } => f.write_str(&reason),
+                // A refusal that the policy would admit is none of ours.
+                budget::Admission::Run => write!(f, "Budget cap reached ({remaining} remaining)"),
+            },
         }
     }
 }
@@ -129,10 +143,16 @@ impl Store {
         self.write(move |tx| reserve(tx, &request))
     }
 
-    /// Gives back what an attempt still holds in reserve: for orphans whose spending has been found out.
+    /// Gives back what an attempt still holds in reserve: where its cell cannot be had after all.
     pub fn release(&self, attempt: &AttemptId, at: Timestamp) -> Ticket<()> {
         let attempt = attempt.clone();
         self.write(move |tx| release_rest(tx, &attempt, "released", at))
+    }
+
+    /// Returns what an attempt holds in reserve.
+    pub fn reserved(&self, attempt: &AttemptId) -> Ticket<Micros> {
+        let attempt = attempt.clone();
+        self.read(move |tx| held(tx, &attempt))
     }
 
     /// Books an entry.
@@ -202,13 +222,12 @@ impl Store {
 
 fn reserve(tx: &Connection, request: &Reservation) -> Result<Admission, Fault> {
     let id = &request.attempt;
-    if request.exempt || has_reserved(tx, id)? {
+    if request.exempt || held(tx, id)? > Micros::ZERO || has_begun(tx, id)? {
         return Ok(Admission::Admitted);
     }
     if let Some(cap) = request.cap {
-        let totals = totals(tx, &id.run)?;
-        let remaining = cap - totals.billable_spent - totals.reserved;
-        if remaining <= Micros::ZERO || remaining < request.estimate {
+        let remaining = totals(tx, &id.run)?.remaining(cap);
+        if budget::admit(Some(remaining), request.estimate, false) != budget::Admission::Run {
             return Ok(Admission::Refused { remaining, estimate: request.estimate });
         }
     }
@@ -217,7 +236,8 @@ fn reserve(tx: &Connection, request: &Reservation) -> Result<Admission, Fault> {
         &LedgerEntry {
             attempt: id.clone(),
             kind: LedgerKind::Reserve,
-            reference: "cell".to_owned(),
+            // A host that could not claim the cell has given its reservation back; the next one makes its own.
+            reference: unused(tx, id, LedgerKind::Reserve, "cell")?,
             amount: Some(request.estimate),
             billable: Some(request.estimate),
             at: request.at,
@@ -227,15 +247,27 @@ fn reserve(tx: &Connection, request: &Reservation) -> Result<Admission, Fault> {
     Ok(Admission::Admitted)
 }
 
-fn has_reserved(tx: &Connection, id: &AttemptId) -> Result<bool, Fault> {
+fn has_begun(tx: &Connection, id: &AttemptId) -> Result<bool, Fault> {
     Ok(tx
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM ledger
-             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = ?4)",
-        )?
-        .query_row(params![id.run.as_str(), id.cell.as_str(), id.number, LedgerKind::Reserve.as_str()], |row| {
-            row.get(0)
-        })?)
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM attempts WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3)")?
+        .query_row(params![id.run.as_str(), id.cell.as_str(), id.number], |row| row.get(0))?)
+}
+
+/// Returns a reference that no entry of this kind has: the given one, or one with a number behind it.
+fn unused(tx: &Connection, id: &AttemptId, kind: LedgerKind, reference: &str) -> Result<String, Fault> {
+    let mut taken = tx.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM ledger
+         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = ?4 AND reference = ?5)",
+    )?;
+    let mut found = reference.to_owned();
+    let mut number = 1;
+    while taken
+        .query_row(params![id.run.as_str(), id.cell.as_str(), id.number, kind.as_str(), found], |row| row.get(0))?
+    {
+        number += 1;
+        found = format!("{reference} {number}");
+    }
+    Ok(found)
 }
 
 /// Books an entry; tells whether that changed anything.
@@ -301,13 +333,44 @@ pub(super) fn release_rest(tx: &Connection, id: &AttemptId, why: &str, at: Times
     let entry = LedgerEntry {
         attempt: id.clone(),
         kind: LedgerKind::Release,
-        reference: why.to_owned(),
+        reference: unused(tx, id, LedgerKind::Release, why)?,
         amount: Some(-rest),
         billable: Some(-rest),
         at,
         note: None,
     };
     append(tx, &entry).map(|_| ())
+}
+
+/// What an entry of an attempt that was cut off is for.
+const CUT_OFF: &str = "cut off";
+
+/// Settles an attempt whose host died while a session may have run: what it still held is no promise any more, but a
+/// spend of unknown amount that counts against the cap with what was held.
+pub(super) fn cut_off(tx: &Connection, id: &AttemptId, note: &str, at: Timestamp) -> Result<(), Fault> {
+    let rest = held(tx, id)?;
+    release_rest(tx, id, CUT_OFF, at)?;
+    let entry = LedgerEntry {
+        attempt: id.clone(),
+        kind: LedgerKind::Spend,
+        reference: CUT_OFF.to_owned(),
+        amount: None,
+        billable: (rest > Micros::ZERO).then_some(rest),
+        at,
+        note: Some(note.to_owned()),
+    };
+    append(tx, &entry).map(|_| ())
+}
+
+/// Takes note that an attempt which was cut off has told everything that it spent after all.
+pub(super) fn settle_cut_off(tx: &Connection, id: &AttemptId) -> Result<(), Fault> {
+    tx.prepare_cached(
+        "UPDATE ledger SET amount_micros = 0, billable_micros = 0
+         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = ?4 AND reference = ?5
+           AND amount_micros IS NULL",
+    )?
+    .execute(params![id.run.as_str(), id.cell.as_str(), id.number, LedgerKind::Spend.as_str(), CUT_OFF])?;
+    Ok(())
 }
 
 /// What an attempt holds in reserve.
@@ -330,10 +393,22 @@ pub(super) fn totals(tx: &Connection, run: &RunName) -> Result<LedgerTotals, Fau
     let Some(row) = rows.next()? else { return Ok(LedgerTotals::default()) };
     let row = Columns::of(row);
     let sum = |column| -> Result<Micros, Fault> { Ok(row.money(column)?.unwrap_or(Micros::ZERO)) };
+    let assumed = assumed(tx, run)?;
     Ok(LedgerTotals {
-        billable_spent: sum("billable_micros")?,
+        billable_spent: sum("billable_micros")? - assumed,
+        assumed,
         reserved: sum("reserved_micros")?,
         total: sum("total_micros")?,
         unknown: usize::try_from(row.number("unknown")?).unwrap_or(usize::MAX),
     })
+}
+
+/// What counts against the cap although nobody knows it; an index holds just these entries.
+fn assumed(tx: &Connection, run: &RunName) -> Result<Micros, Fault> {
+    let sum: i64 = tx
+        .prepare_cached(
+            "SELECT coalesce(sum(billable_micros), 0) FROM ledger WHERE run_name = ?1 AND amount_micros IS NULL",
+        )?
+        .query_row([run.as_str()], |row| row.get(0))?;
+    Ok(Micros::new(sum))
 }

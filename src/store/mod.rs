@@ -20,6 +20,9 @@ mod check;
 mod connection;
 mod error;
 mod events;
+mod fence;
+mod gc;
+mod hosts;
 mod journal;
 pub mod layout;
 mod ledger;
@@ -31,7 +34,9 @@ mod row;
 mod rows;
 mod runs;
 mod schema;
+mod search;
 mod sessions;
+mod standing;
 mod tail;
 mod worker;
 
@@ -44,6 +49,8 @@ pub use attempts::{AttemptRow, AttemptStart, Orphan};
 pub use check::CheckReport;
 pub use connection::BUSY_TIMEOUT;
 pub use error::{Cause, StoreError};
+pub use gc::Garbage;
+pub use hosts::{CancelRequest, HostRow, LEASE, LEASE_RENEWAL, Lease};
 pub use journal::JournalEntry;
 pub use layout::Layout;
 pub use ledger::{Admission, LedgerEntry, LedgerKind, LedgerTotals, Reservation};
@@ -53,6 +60,7 @@ pub use results::ResultExtra;
 pub use rows::{PhaseRow, ResultFilter, ResultRow, ResultTexts};
 pub use runs::{CellState, DecidedCell, RunHandle, RunMeta, RunRow};
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
+pub use standing::OpenAttempt;
 pub use tail::MAX_TEXT;
 pub use worker::Ticket;
 
@@ -61,14 +69,19 @@ use worker::{Mode, Worker};
 
 /// A handle on an open database. Clones share its threads; the last one to go waits for what was sent.
 #[derive(Debug, Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store {
+    inner: Arc<Inner>,
+    /// The host that this handle writes for; `None` writes unfenced, as imports and tools do.
+    acting: Option<Arc<Owner>>,
+}
 
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    // The writer goes first, so that the reader's connection closes last and leaves no log behind.
-    writer: Option<Worker>,
+    // Dropped first: of two connections only the writing one can empty the log into the file and remove it, and only as
+    // the last.
     reader: Worker,
+    writer: Option<Worker>,
 }
 
 impl Store {
@@ -83,11 +96,12 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let writing = connection::open_writer(path)?;
         let reading = connection::open_reader(path)?;
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             path: path.to_path_buf(),
             writer: Some(Worker::start(writing, path, Mode::Write)?),
             reader: Worker::start(reading, path, Mode::Read)?,
-        })))
+        };
+        Ok(Self { inner: Arc::new(inner), acting: None })
     }
 
     /// Opens an existing database for reading; never creates or migrates. Writes fail with [`StoreError::ReadOnly`].
@@ -98,13 +112,20 @@ impl Store {
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
         let reading = connection::open_reader(path)?;
         let reader = Worker::start(reading, path, Mode::Read)?;
-        Ok(Self(Arc::new(Inner { path: path.to_path_buf(), writer: None, reader })))
+        Ok(Self { inner: Arc::new(Inner { path: path.to_path_buf(), writer: None, reader }), acting: None })
+    }
+
+    /// Returns a handle that writes for `host`, and only what is still its own: what it says of an attempt that another
+    /// host has taken from it changes nothing but the ledger (see `docs/guide/several-hosts.md`).
+    #[must_use]
+    pub fn acting_as(&self, host: Owner) -> Self {
+        Self { inner: Arc::clone(&self.inner), acting: Some(Arc::new(host)) }
     }
 
     /// Returns the path of the database.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0.path
+        &self.inner.path
     }
 
     /// Waits until everything that was sent before is committed.
@@ -118,9 +139,9 @@ impl Store {
         T: Send + 'static,
         F: FnMut(&Connection) -> Result<T, Fault> + Send + 'static,
     {
-        match &self.0.writer {
+        match &self.inner.writer {
             Some(writer) => writer.send(work),
-            None => worker::refused(StoreError::ReadOnly { path: self.0.path.clone() }),
+            None => worker::refused(StoreError::ReadOnly { path: self.inner.path.clone() }),
         }
     }
 
@@ -130,6 +151,6 @@ impl Store {
         T: Send + 'static,
         F: FnMut(&Connection) -> Result<T, Fault> + Send + 'static,
     {
-        self.0.reader.send(work)
+        self.inner.reader.send(work)
     }
 }

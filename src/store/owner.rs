@@ -26,10 +26,23 @@ impl Owner {
         Self { pid, started: start_ticks(pid).unwrap_or(0), boot_id: boot_id(), host_id: host_id() }
     }
 
+    /// Tells whether the process is one of this machine: whether it lives can be seen from here.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.host_id == host_id()
+    }
+
+    /// Tells whether the process is taken to live: one of this machine if it does, any other if it is among `believed`,
+    /// the owners whose leases hold ([`super::Store::believed_hosts`]).
+    #[must_use]
+    pub fn is_vouched_for(&self, believed: &[Self]) -> bool {
+        if self.is_local() { self.is_alive() } else { believed.contains(self) }
+    }
+
     /// Tells whether the process lives. What runs on another host cannot be seen from here and counts as alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        if self.host_id != host_id() {
+        if !self.is_local() {
             return true;
         }
         if self.started == 0 {

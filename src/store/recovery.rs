@@ -64,7 +64,7 @@ fn import(
             continue;
         }
         let extra = ResultExtra { diff: fs::read(path.with_file_name(DIFF_FILE)).ok(), ..ResultExtra::default() };
-        results::finish(tx, &record, &extra)?;
+        results::finish(tx, None, &record, &extra)?;
         recovered.imported.push(record.attempt);
     }
     Ok(recovered)

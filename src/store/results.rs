@@ -3,12 +3,13 @@
 use rusqlite::{Connection, named_params, params};
 
 use super::error::Fault;
+use super::fence::{self, Standing};
 use super::ledger::{LedgerEntry, append};
 use super::row::{count, known_count, money, sum_known, time, to_json, tokens};
 use super::tail::{first_part, last_part};
 use super::worker::Ticket;
-use super::{Store, attempts, ledger, sessions};
-use crate::domain::{CellId, CostMode, Micros, RunName, RunRecord};
+use super::{Owner, Store, attempts, ledger, sessions};
+use crate::domain::{CellId, CostMode, Micros, RunName, RunRecord, SessionRecord};
 
 /// What an attempt left besides its record. Texts are redacted before they get here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,36 +41,55 @@ impl Store {
     /// Doing it again changes nothing. An attempt that is older than the cell's latest keeps its own rows and its
     /// costs, and leaves the cell's result to the later one. Write the record's file before
     /// ([`super::record_file::write_record`]).
-    pub fn finish_attempt(&self, record: &RunRecord, extra: ResultExtra) -> Ticket<()> {
-        let record = record.clone();
-        self.write(move |tx| finish(tx, &record, &extra))
+    ///
+    /// Answers `false` where another host has taken the attempt from the one that this handle acts for: then only the
+    /// money is booked.
+    pub fn finish_attempt(&self, record: &RunRecord, extra: ResultExtra) -> Ticket<bool> {
+        let (acting, record) = (self.acting.clone(), record.clone());
+        self.write(move |tx| finish(tx, acting.as_deref(), &record, &extra))
     }
 }
 
 /// What an attempt's row says of a record whose start nobody stored.
 const NOBODY: &str = "";
 
-/// Stores the end of an attempt.
-pub(super) fn finish(tx: &Connection, record: &RunRecord, extra: &ResultExtra) -> Result<(), Fault> {
+/// Returns the part of a session's cost that counts against the budget. Exemption is all or nothing: a cell's sessions
+/// count in full or not at all.
+pub(super) fn billable_of(record: &RunRecord, session: &SessionRecord) -> Option<Micros> {
+    let exempt = record.billable_cost == Some(Micros::ZERO);
+    if exempt { Some(Micros::ZERO) } else { session.cost }
+}
+
+/// Stores the end of an attempt, if it is still `acting`'s to end.
+pub(super) fn finish(
+    tx: &Connection,
+    acting: Option<&Owner>,
+    record: &RunRecord,
+    extra: &ResultExtra,
+) -> Result<bool, Fault> {
     let id = &record.attempt;
+    let standing = fence::standing(tx, acting, id)?;
+    if standing != Standing::Held {
+        fence::book_record(tx, acting, record, standing)?;
+        return Ok(false);
+    }
     put_attempt(tx, record)?;
     for (seq, transition) in (0i64..).zip(&record.transitions) {
         attempts::put_transition(tx, id, seq, transition)?;
     }
     for session in &record.sessions {
-        // Exemption is all or nothing: a cell's sessions count in full or not at all.
-        let exempt = record.billable_cost == Some(Micros::ZERO);
-        let billable = if exempt { Some(Micros::ZERO) } else { session.cost };
-        sessions::put(tx, id, session, billable)?;
+        sessions::put(tx, id, session, billable_of(record, session))?;
     }
     sessions::put_phases(tx, id, &record.sessions)?;
     for entry in &extra.ledger {
         append(tx, entry)?;
     }
     ledger::release_rest(tx, id, "ended", record.finished_at)?;
+    ledger::settle_cut_off(tx, id)?;
     put_result(tx, record, extra)?;
     put_state(tx, record)?;
-    refresh_costs(tx, &id.run, &id.cell)
+    refresh_costs(tx, &id.run, &id.cell)?;
+    Ok(true)
 }
 
 fn put_attempt(tx: &Connection, record: &RunRecord) -> Result<(), Fault> {

@@ -9,7 +9,7 @@ use super::error::Fault;
 use super::owner::Owner;
 use super::row::{Columns, count, money, time, to_json};
 use super::worker::Ticket;
-use super::{Store, ledger};
+use super::{Store, hosts, ledger};
 use crate::domain::event::RunSummary;
 use crate::domain::{CellId, CellKey, ErrorClass, ExitClass, Micros, RunName, Terminal};
 
@@ -218,7 +218,11 @@ fn begin_run(tx: &Connection, meta: &RunMeta) -> Result<RunHandle, Fault> {
         ":images": to_json("image_digests", &meta.image_digests)?,
         ":config": to_json("config_json", &meta.config_json)?,
     })?;
-    Ok(RunHandle { run: meta.name.clone(), start })
+    let handle = RunHandle { run: meta.name.clone(), start };
+    if let Some(owner) = &meta.owner {
+        hosts::begin(tx, &handle, owner, meta.started_at)?;
+    }
+    Ok(handle)
 }
 
 fn decided(tx: &Connection, run: &RunName) -> Result<HashMap<CellId, DecidedCell>, Fault> {

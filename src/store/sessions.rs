@@ -5,6 +5,7 @@ use rusqlite::{Connection, named_params, params};
 
 use super::Store;
 use super::error::Fault;
+use super::fence::{self, Standing};
 use super::ledger::{self, SessionCost};
 use super::row::{Columns, count, known_count, money, time, to_json, tokens};
 use super::worker::Ticket;
@@ -16,8 +17,11 @@ impl Store {
     /// `billable` is what counts against the budget: the cost, zero where the cell is exempt, `None` where the cost is
     /// unknown. Storing a session again updates its row and books nothing twice.
     pub fn add_session(&self, attempt: &AttemptId, session: &SessionRecord, billable: Option<Micros>) -> Ticket<()> {
-        let (attempt, session) = (attempt.clone(), session.clone());
-        self.write(move |tx| put(tx, &attempt, &session, billable))
+        let (acting, attempt, session) = (self.acting.clone(), attempt.clone(), session.clone());
+        self.write(move |tx| match fence::standing(tx, acting.as_deref(), &attempt)? {
+            Standing::Held | Standing::GivenUp => put(tx, &attempt, &session, billable),
+            Standing::Taken => fence::book_session(tx, acting.as_deref(), &attempt, &session, billable),
+        })
     }
 
     /// Returns the sessions of an attempt in order.
@@ -49,6 +53,25 @@ fn end_of(session: &SessionRecord) -> Timestamp {
 /// Milliseconds of a duration.
 pub(super) fn millis(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Tells whether this very session is on record: not only its number.
+pub(super) fn is_stored(tx: &Connection, attempt: &AttemptId, session: &SessionRecord) -> Result<bool, Fault> {
+    Ok(tx
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM sessions WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3
+               AND session = ?4 AND started_at = ?5)",
+        )?
+        .query_row(
+            params![
+                attempt.run.as_str(),
+                attempt.cell.as_str(),
+                attempt.number,
+                session.index,
+                time(session.started_at)
+            ],
+            |row| row.get(0),
+        )?)
 }
 
 /// Stores a session and books its cost.

@@ -17,6 +17,7 @@ fn ask(cell: &str, estimate: i64, cap: i64) -> Reservation {
 
 fn totals(billable_spent: i64, reserved: i64, total: i64, unknown: usize) -> LedgerTotals {
     LedgerTotals {
+        assumed: Micros::ZERO,
         billable_spent: Micros::new(billable_spent),
         reserved: Micros::new(reserved),
         total: Micros::new(total),

@@ -58,6 +58,7 @@ pub(crate) fn start(id: &AttemptId) -> AttemptStart {
         scratch: Path::new("/scratch").join(id.external_name()),
         owner: Owner::current(),
         started_at: at(1),
+        again: false,
     }
 }
 

@@ -131,6 +131,7 @@ const RULE: Section = Section {
         ),
         optional("cost", Kind::Line, "Dotted path of a cost in dollars."),
         optional("turns", Kind::Line, "Dotted path of a number of turns."),
+        optional("wait_ms", Kind::Line, "Dotted path of the milliseconds that the provider asked to wait."),
     ],
 };
 
@@ -164,4 +165,5 @@ pub(crate) const MEANINGS: &[&str] = &[
     "unreachable",
     "unknown_model",
     "misconfigured",
+    "throttled",
 ];

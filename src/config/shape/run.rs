@@ -30,6 +30,11 @@ pub(crate) const RUN: Section = Section {
         optional("repeats", Kind::Whole { min: 1, max: 10_000 }, "How often each coordinate is run (5)."),
         optional("budget_usd", Kind::Money, "The most the run may cost; 0 is a real cap, left out is none."),
         optional("allow_unpriced", Kind::Bool, "Whether a capped run may use models without a price (false)."),
+        optional(
+            "prices",
+            Kind::Either(&Kind::Path, &Kind::List { of: &Kind::Path, empty: false }),
+            "Price files that go before the prices that come with Refrain, the last one first.",
+        ),
         optional("parallel_runs", Kind::Whole { min: 1, max: 1024 }, "How many cells run at a time (1)."),
         optional("docker_image", Kind::Line, "Image of the environments."),
         optional("runtime", Kind::Name, "Where cells run: `docker` (default), `local`."),

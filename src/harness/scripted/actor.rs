@@ -80,6 +80,12 @@ impl Actor<'_, '_> {
                 self.print(&record)?;
             }
             Step::Cost(dollars) => self.print(&json!({"type": "cost", "usd": dollars}))?,
+            Step::Throttled(seconds) => {
+                let wait = Duration::try_from_secs_f64(*seconds).map_err(|error| Fault::Step(error.to_string()))?;
+                self.print(
+                    &json!({"type": "throttled", "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)}),
+                )?;
+            }
             Step::Fail(message) => return self.end("failed", message, &json!({}), 1),
             Step::Refuse(message) => return self.end("refused", message, &json!({}), 0),
             Step::Limit(limit) => return self.end("limit", "a limit was reached", &json!({"limit": limit}), 1),

@@ -60,6 +60,8 @@ pub enum Step {
     Usage(Usage),
     /// Reports dollars of one model call.
     Cost(f64),
+    /// Is told by the provider to come back in so many seconds; what follows is up to the next steps.
+    Throttled(f64),
     /// Ends with a failure.
     Fail(String),
     /// Ends by declining.
@@ -165,7 +167,9 @@ impl Play {
             let steps = part.sessions.iter().flat_map(|session| &session.steps);
             for step in steps {
                 match step {
-                    Step::Sleep(seconds) | Step::Cost(seconds) if !(seconds.is_finite() && *seconds >= 0.0) => {
+                    Step::Sleep(seconds) | Step::Cost(seconds) | Step::Throttled(seconds)
+                        if !(seconds.is_finite() && *seconds >= 0.0) =>
+                    {
                         return Err(format!(
                             "task `{}`: `{}: {seconds}` must be a number from 0",
                             part.task,
@@ -258,6 +262,7 @@ impl Step {
             Self::Sleep(_) => "sleep",
             Self::Usage(_) => "usage",
             Self::Cost(_) => "cost",
+            Self::Throttled(_) => "throttled",
             Self::Fail(_) => "fail",
             Self::Refuse(_) => "refuse",
             Self::Limit(_) => "limit",

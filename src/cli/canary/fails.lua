@@ -1,0 +1,4 @@
+local workspace = require("@std/workspace")
+
+session(task.prompt)
+error("cannot go on after " .. workspace.read("leak.txt"))

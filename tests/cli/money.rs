@@ -1,0 +1,213 @@
+//! Money: caps of runs, cells and sessions that stop what runs, debts that stay, and prices of one's own.
+
+use serde_json::Value;
+
+use crate::bed::{Ran, TestBed, play};
+
+/// Steps of an agent that spends ten cents a second, and does not stop by itself.
+const SPENDER: &str = "[{message: working}, {usage: {input: 100000, output: 0}}, {sleep: 0.7}, \
+                       {usage: {input: 100000, output: 0}}, {sleep: 0.7}, {usage: {input: 100000, output: 0}}, \
+                       {sleep: 0.7}, {usage: {input: 100000, output: 0}}, {sleep: 60}]";
+
+/// An agent that spends ten cents and is done.
+const TEN_CENTS: &str =
+    "[{message: done}, {write: {path: greet.sh, content: echo hello world}}, {usage: {input: 100000, output: 0}}]";
+
+const CELL: &str = "scripted__scripted-small__greeting__r1";
+
+fn project(steps: &str, settings: &str) -> TestBed {
+    let bed = TestBed::with_play(&play(&[steps]));
+    bed.file("runs/demo.yaml", &TestBed::run_file(settings));
+    bed
+}
+
+/// Adds an orchestrator named `mine` with this script.
+fn with_script(bed: &TestBed, script: &str) {
+    bed.file(
+        "mine/orchestrator.toml",
+        "slug = \"mine\"\nname = \"Mine\"\ndescription = \"Mine.\"\nrunner = \"runner.lua\"\napi = 1\n",
+    );
+    bed.file("mine/runner.lua", script);
+}
+
+fn run(bed: &TestBed) -> Ran {
+    bed.run(&["run", "runs/demo.yaml", "--progress", "lines"])
+}
+
+fn status(bed: &TestBed) -> Value {
+    serde_json::from_str(&bed.run(&["status", "--json"]).stdout).expect("valid JSON")
+}
+
+fn sessions(record: &Value) -> &Vec<Value> {
+    record["sessions"].as_array().expect("a list")
+}
+
+#[test]
+fn a_session_is_stopped_while_it_runs() {
+    let bed = project(SPENDER, "repeats: 1\nlimits: {session_cost: 0.15}\n");
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let record = bed.record(CELL);
+    assert_eq!((record["error_class"].as_str(), &record["cost"]), (Some("limit"), &200_000.into()), "{record}");
+    assert!(record["failure"].to_string().contains("cost limit of $0.1500 reached: $0.2000 spent"), "{record}");
+}
+
+#[test]
+fn a_scripts_own_limit_stops_a_session_too() {
+    let bed = project(SPENDER, "repeats: 1\norchestrators: [{dir: ../mine}]\n");
+    with_script(&bed, "local result = session(task.prompt, { max_cost = 0.05 })\nlog.info(result.status)\n");
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let record = bed.record("greeting");
+    assert_eq!(sessions(&record)[0]["cost"], 100_000);
+    assert_eq!(record["script_log"], serde_json::json!(["info: limit"]));
+}
+
+#[test]
+fn sessions_side_by_side_share_what_the_cell_has() {
+    let bed = project(SPENDER, "repeats: 1\nlimits: {cell_cost: 0.25}\norchestrators: [{dir: ../mine}]\n");
+    with_script(
+        &bed,
+        "local parallel = require('@std/parallel')\nlocal fork = require('@std/fork')\n\
+         parallel.map({ fork.create(), fork.create() }, function(copy)\n\
+         return session('go', { workspace = copy })\nend)\n",
+    );
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let record = bed.record("greeting");
+    assert_eq!(sessions(&record).len(), 2, "{record}");
+    let cost = record["cost"].as_i64().expect("known");
+    // Each spends in steps of ten cents: one step each is allowed, and the first to take another is stopped with it; the
+    // other one notices at its own next step. Alone, each could have spent thirty.
+    assert!((300_000..=400_000).contains(&cost), "{record}");
+    assert!(sessions(&record).iter().all(|session| session["cost"].as_i64() <= Some(200_000)), "{record}");
+}
+
+#[test]
+fn what_is_promised_to_one_session_is_kept_from_the_others() {
+    let slow = TEN_CENTS.replace("[{message: done}", "[{message: done}, {sleep: 3}");
+    let bed = project(&slow, "repeats: 1\nlimits: {cell_cost: 0.50}\norchestrators: [{dir: ../mine}]\n");
+    with_script(
+        &bed,
+        "local parallel = require('@std/parallel')\nlocal budget = require('@std/budget')\n\
+         local clock = require('@std/clock')\nparallel.map({ 'spend', 'look' }, function(what)\n\
+         if what == 'spend' then return session('a', { max_cost = 0.40 }) end\n\
+         clock.sleep(1)\nlog.info(string.format('%.2f', budget.remaining()))\nreturn nil\nend)\n\
+         log.info(string.format('%.2f', budget.remaining()))\n",
+    );
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let log = bed.record("greeting")["script_log"].clone();
+    assert_eq!(log, serde_json::json!(["info: 0.10", "info: 0.40"]));
+}
+
+#[test]
+fn the_runs_cap_stops_a_session_and_the_debt_stays() {
+    let bed = project(SPENDER, "repeats: 2\nbudget_usd: 0.25\n");
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(12), "{}", ran.stderr);
+    let skipped = "Budget cap reached (-$0.0500 remaining < $0.3000 estimated)";
+    assert!(ran.stderr.contains(skipped), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Billable cost: $0.3000 / $0.2500 budget cap"), "{}", ran.stderr);
+    assert_eq!(bed.results()[0]["error_class"], "limit");
+    // The same command again: the money is still gone.
+    let again = run(&bed);
+    assert_eq!(again.code, Some(12), "{}", again.stderr);
+    assert!(again.stderr.contains(skipped), "{}", again.stderr);
+    assert_eq!(bed.results().len(), 1);
+}
+
+#[test]
+fn a_cap_of_zero_is_a_cap_and_a_subscription_is_free_of_it() {
+    let bed = project(TEN_CENTS, "repeats: 1\nbudget_usd: 0\n");
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(12), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Budget cap reached ($0.0000 remaining)"), "{}", ran.stderr);
+    let file = TestBed::run_file("repeats: 1\nbudget_usd: 0\n");
+    bed.file("runs/demo.yaml", &file.replace("provider: scripted}", "provider: scripted, cost_mode: subscription}"));
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let now = status(&bed);
+    assert_eq!((&now["money"]["total_micros"], &now["money"]["billable_micros"]), (&100_000.into(), &0.into()));
+}
+
+#[test]
+fn a_paid_model_counts_in_an_exempt_cell() {
+    let bed = project(TEN_CENTS, "repeats: 1\nbudget_usd: 1\norchestrators: [{dir: ../mine}]\n");
+    let models = "models:\n  - {name: scripted-small, provider: scripted, cost_mode: subscription}\n  \
+                  - {name: scripted-large, provider: scripted, role: review}\n";
+    let file = TestBed::run_file("repeats: 1\nbudget_usd: 1\norchestrators: [{dir: ../mine}]\n");
+    bed.file("runs/demo.yaml", &file.replace("models:\n  - {name: scripted-small, provider: scripted}\n", models));
+    with_script(&bed, "session(task.prompt)\nsession('look at it', { model = 'scripted-large' })\n");
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines", "--only", "*small*"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let now = status(&bed);
+    assert_eq!((&now["money"]["total_micros"], &now["money"]["billable_micros"]), (&600_000.into(), &500_000.into()));
+    let row = &bed.results()[0];
+    assert_eq!((&row["total_cost_micros"], &row["billable_micros"]), (&600_000.into(), &500_000.into()));
+    assert_eq!(bed.run(&["store", "check"]).code, Some(0));
+}
+
+#[test]
+fn a_cells_limit_is_for_all_its_attempts() {
+    let steps = "[{message: x}, {usage: {input: 100000, output: 0}}, {provider: overloaded}]";
+    let bed = project(steps, "repeats: 1\nlimits: {cell_cost: 0.10}\nretry: {infrastructure: 2}\n");
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(11), "{}", ran.stderr);
+    let row = &bed.results()[0];
+    // The second attempt finds nothing left and holds no session.
+    assert_eq!((&row["total_cost_micros"], &row["attempt"]), (&100_000.into(), &2.into()), "{row}");
+}
+
+#[test]
+fn prices_of_ones_own_go_first() {
+    let price = |dollars: u32| {
+        format!(
+            "[[price]]\nmodel = \"scripted-small\"\ninput = {dollars}\noutput = 0\ncache_read = 0\ncache_write = 0\n\
+             date = \"2026-11-01\"\nsource = \"our contract\"\n"
+        )
+    };
+    let bed = project(TEN_CENTS, "repeats: 1\nprices: ours.toml\n");
+    bed.file("runs/ours.toml", &price(2));
+    assert_eq!(run(&bed).code, Some(0));
+    assert_eq!(bed.results()[0]["total_cost_micros"], 200_000);
+
+    let bed = project(TEN_CENTS, "repeats: 1\nprices: [ours.toml]\n");
+    bed.file("runs/ours.toml", &price(2));
+    bed.file("dearer.toml", &price(7));
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "none", "--prices", "dearer.toml"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(bed.results()[0]["total_cost_micros"], 700_000);
+}
+
+#[test]
+fn a_price_file_that_is_wrong_stops_the_run_before_it_begins() {
+    for (content, expected) in [
+        (None, "the price file `[dir]/runs/ours.toml` cannot be read"),
+        (Some("[[price]]\nmodel = \"m\"\ninput = 1\noutput = 1\nsource = \"x\"\n"), "missing field `date`"),
+        (
+            Some("[[price]]\nmodel = \"m\"\ninput = -1\noutput = 1\ndate = \"2026-01-01\"\nsource = \"x\"\n"),
+            "is no price",
+        ),
+    ] {
+        let bed = project(TEN_CENTS, "repeats: 1\nprices: ours.toml\n");
+        if let Some(content) = content {
+            bed.file("runs/ours.toml", content);
+        }
+        let ran = run(&bed);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+        assert!(!bed.path().join("refrain.db").exists());
+    }
+}
+
+#[test]
+fn an_error_that_is_not_the_agents_is_counted_once() {
+    let bed = project(TEN_CENTS, "repeats: 1\norchestrators: [{dir: ../mine}]\n");
+    with_script(&bed, "session(task.prompt)\nerror('lost the thread')\n");
+    for _ in 0..2 {
+        let ran = run(&bed);
+        assert_eq!(ran.code, Some(11), "{}", ran.stderr);
+        assert!(ran.stderr.contains("1 cells: 0 passed, 0 failed, 1 errored, 0 skipped"), "{}", ran.stderr);
+    }
+}

@@ -1,0 +1,203 @@
+//! Hosts that come back from the dead: they decide nothing, and no money is lost.
+
+use jiff::Timestamp;
+use refrain::domain::{ExitClass, Micros, Terminal};
+use refrain::store::{
+    CancelRequest, LEASE, LedgerKind, Owner, Reservation, ResultExtra, ResultFilter, RunHandle, Store, StoreError,
+};
+
+use crate::sample::{at, attempt, cell, meta, open, record, run, session, start, steps};
+
+/// A host on a machine that cannot be seen from here.
+fn elsewhere(pid: u32) -> Owner {
+    Owner { pid, started: 1, boot_id: "boot".to_owned(), host_id: "elsewhere".to_owned() }
+}
+
+fn after_lease() -> Timestamp {
+    at(0) + LEASE + jiff::SignedDuration::from_secs(1)
+}
+
+fn begin_run(store: &Store, owner: &Owner, from: Timestamp) -> RunHandle {
+    let meta = refrain::store::RunMeta { owner: Some(owner.clone()), started_at: from, ..meta("nightly", 1) };
+    store.begin_run(&meta).wait().unwrap()
+}
+
+/// Claims the cell `a` for a host, reserves 50 for it, and brings it to its first session.
+fn claim(store: &Store, owner: &Owner, number: u32) -> Result<(), StoreError> {
+    let id = attempt("nightly", "a", number);
+    let reservation = Reservation {
+        attempt: id.clone(),
+        estimate: Micros::new(50),
+        cap: Some(Micros::new(200)),
+        exempt: false,
+        at: at(0),
+    };
+    store.reserve(&reservation).wait().unwrap();
+    let mut begin = start(&id);
+    begin.owner = owner.clone();
+    store.begin_attempt(&begin).wait()?;
+    for step in &steps(Terminal::Completed)[..6] {
+        store.add_transition(&id, step).wait().unwrap();
+    }
+    Ok(())
+}
+
+fn give_up(store: &Store, now: Timestamp) -> usize {
+    let believed = store.believed_hosts(&run("nightly"), now).wait().unwrap();
+    let orphans =
+        store.orphaned_attempts(&run("nightly"), move |owner| owner.is_vouched_for(&believed)).wait().unwrap();
+    orphans.iter().filter(|orphan| store.mark_orphaned(orphan, now).wait().unwrap()).count()
+}
+
+#[test]
+fn a_host_elsewhere_keeps_its_cells_while_its_lease_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let handle = begin_run(&store, &elsewhere(1), at(0));
+    claim(&store, &elsewhere(1), 1).unwrap();
+    assert_eq!(give_up(&store, at(59)), 0);
+    assert!(store.renew_lease(&handle, at(59)).wait().unwrap().held);
+    assert_eq!(give_up(&store, after_lease()), 0, "it was renewed");
+    assert_eq!(give_up(&store, at(200)), 1);
+    let lease = store.renew_lease(&handle, at(201)).wait().unwrap();
+    assert!(!lease.held, "what was declared lost stays lost");
+    assert!(!store.hosts(&run("nightly")).wait().unwrap()[0].is_alive(at(201)));
+}
+
+#[test]
+fn a_lost_host_claims_nothing_until_it_starts_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    begin_run(&store, &elsewhere(1), at(0));
+    store.believed_hosts(&run("nightly"), after_lease()).wait().unwrap();
+    let error = claim(&store, &elsewhere(1), 1).expect_err("refused");
+    assert!(matches!(error, StoreError::LeaseLost { .. }), "{error}");
+    begin_run(&store, &elsewhere(1), at(300));
+    claim(&store, &elsewhere(1), 1).unwrap();
+}
+
+#[test]
+fn an_expired_host_that_nobody_declared_lost_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let handle = begin_run(&store, &elsewhere(1), at(0));
+    assert!(store.renew_lease(&handle, at(5_000)).wait().unwrap().held);
+    assert_eq!(store.believed_hosts(&run("nightly"), at(5_001)).wait().unwrap(), [elsewhere(1)]);
+}
+
+#[test]
+fn the_result_of_a_lost_host_comes_too_late_and_its_money_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let (first, second) = (elsewhere(1), elsewhere(2));
+    begin_run(&store, &first, at(0));
+    claim(&store, &first, 1).unwrap();
+    let lost = store.acting_as(first.clone());
+    let id = attempt("nightly", "a", 1);
+    lost.add_session(&id, &session(1, Some(10)), Some(Micros::new(10))).wait().unwrap();
+    assert!(lost.holds(&id).wait().unwrap());
+    assert_eq!(give_up(&store, after_lease()), 1);
+
+    // What it still held is a debt: nobody knows whether it was spent.
+    let totals = store.ledger_totals(&run("nightly")).wait().unwrap();
+    assert_eq!((totals.billable_spent.get(), totals.assumed.get(), totals.reserved.get()), (10, 40, 0));
+    assert_eq!((totals.unknown, totals.remaining(Micros::new(200)).get()), (1, 150));
+
+    begin_run(&store, &second, after_lease());
+    claim(&store, &second, 2).unwrap();
+    assert!(!lost.holds(&id).wait().unwrap());
+    let late = record(&id, ExitClass::Fail, vec![session(1, Some(10)), session(2, Some(70))]);
+    assert!(!lost.finish_attempt(&late, ResultExtra::default()).wait().unwrap());
+    assert!(store.results(None, &ResultFilter::default()).wait().unwrap().is_empty());
+    assert!(store.decided(&run("nightly")).wait().unwrap().is_empty());
+
+    let passed = record(&attempt("nightly", "a", 2), ExitClass::Pass, vec![session(1, Some(7))]);
+    assert!(store.acting_as(second).finish_attempt(&passed, ResultExtra::default()).wait().unwrap());
+    let row = store.results(None, &ResultFilter::default()).wait().unwrap().remove(0);
+    assert_eq!((row.attempt, row.exit_class, row.total_cost), (2, ExitClass::Pass, Some(Micros::new(87))));
+    let totals = store.ledger_totals(&run("nightly")).wait().unwrap();
+    assert_eq!((totals.total.get(), totals.assumed.get(), totals.reserved.get(), totals.unknown), (87, 0, 0, 0));
+    assert!(store.check(None).wait().unwrap().is_clean());
+}
+
+#[test]
+fn a_lost_host_decides_nothing_even_while_its_cell_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let first = elsewhere(1);
+    begin_run(&store, &first, at(0));
+    claim(&store, &first, 1).unwrap();
+    give_up(&store, after_lease());
+    let late = record(&attempt("nightly", "a", 1), ExitClass::Pass, vec![session(1, Some(10))]);
+    assert!(!store.acting_as(first).finish_attempt(&late, ResultExtra::default()).wait().unwrap());
+    assert!(store.decided(&run("nightly")).wait().unwrap().is_empty());
+    assert_eq!(store.states(&run("nightly")).wait().unwrap()[0].state, "infrastructure_error");
+}
+
+#[test]
+fn a_lost_host_keeps_its_numbers_off_an_attempt_that_another_one_goes_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let (first, second) = (elsewhere(1), elsewhere(2));
+    begin_run(&store, &first, at(0));
+    claim(&store, &first, 1).unwrap();
+    let id = attempt("nightly", "a", 1);
+    let (lost, heir) = (store.acting_as(first), store.acting_as(second.clone()));
+    lost.add_session(&id, &session(1, Some(10)), Some(Micros::new(10))).wait().unwrap();
+    // As an adoption does it.
+    let raw = rusqlite::Connection::open(crate::sample::database(&folder)).unwrap();
+    raw.execute_batch("UPDATE attempts SET owner_pid = 2").unwrap();
+
+    let mut again = session(2, Some(3));
+    again.started_at = at(500);
+    heir.add_session(&id, &again, Some(Micros::new(3))).wait().unwrap();
+    lost.add_session(&id, &session(2, Some(40)), Some(Micros::new(40))).wait().unwrap();
+    lost.add_transition(&id, &steps(Terminal::Completed)[6]).wait().unwrap();
+    let late = record(&id, ExitClass::Fail, vec![session(1, Some(10)), session(2, Some(40))]);
+    assert!(!lost.finish_attempt(&late, ResultExtra::default()).wait().unwrap());
+    assert_eq!(store.sessions(&id).wait().unwrap()[1].cost, Some(Micros::new(3)));
+    assert_eq!(store.transitions(&id).wait().unwrap().len(), 6);
+
+    let passed = record(&id, ExitClass::Pass, vec![session(1, Some(10)), again]);
+    assert!(heir.finish_attempt(&passed, ResultExtra::default()).wait().unwrap());
+    assert!(heir.finish_attempt(&passed, ResultExtra::default()).wait().unwrap(), "again changes nothing");
+    assert_eq!(store.decided(&run("nightly")).wait().unwrap()[&cell("a")].exit_class, ExitClass::Pass);
+    let entries = store.ledger(&run("nightly")).wait().unwrap();
+    let spent: Vec<_> =
+        entries.iter().filter(|e| e.kind == LedgerKind::Spend).map(|e| e.amount.unwrap().get()).collect();
+    assert_eq!(spent, [10, 3, 40], "each session is paid once, whoever held it");
+    assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap().reserved, Micros::ZERO);
+    assert!(store.check(None).wait().unwrap().is_clean());
+}
+
+#[test]
+fn a_decided_cell_is_not_claimed_again_unless_that_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let first = attempt("nightly", "a", 1);
+    store.begin_attempt(&start(&first)).wait().unwrap();
+    store.finish_attempt(&record(&first, ExitClass::Fail, Vec::new()), ResultExtra::default()).wait().unwrap();
+    let mut next = start(&attempt("nightly", "a", 2));
+    let error = store.begin_attempt(&next).wait().expect_err("decided");
+    assert!(matches!(error, StoreError::Claimed { present: 1, state: "decided", .. }), "{error}");
+    next.again = true;
+    store.begin_attempt(&next).wait().unwrap();
+}
+
+#[test]
+fn requests_to_cancel_only_grow() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let handle = store.begin_run(&meta("nightly", 1)).wait().unwrap();
+    let host = store.hosts(&run("nightly")).wait().unwrap().remove(0);
+    assert!(host.is_alive(at(0)) && host.cancel.is_none());
+    assert_eq!(store.lease(&handle).wait().unwrap().cancel, None);
+    let ask = |request| store.request_cancel(&handle, request, at(5)).wait().unwrap();
+    assert_eq!(ask(CancelRequest::Stop), Some(CancelRequest::Stop));
+    assert_eq!(ask(CancelRequest::Drain), Some(CancelRequest::Stop));
+    assert_eq!(ask(CancelRequest::Kill), Some(CancelRequest::Kill));
+    assert_eq!(store.lease(&handle).wait().unwrap().cancel, Some(CancelRequest::Kill));
+    // A later start has not been asked for anything.
+    let next = store.begin_run(&meta("nightly", 1)).wait().unwrap();
+    assert_eq!(store.lease(&next).wait().unwrap().cancel, None);
+}
