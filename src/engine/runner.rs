@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::exchange::Exchange;
@@ -29,6 +29,8 @@ const FOLDER: &str = ".refrain-runner";
 const LAUNCH: &str = "PATH=$1:$PATH; export PATH; shift; exec \"$@\"";
 /// The longest text that the kernel takes as one variable, less its name.
 const LONGEST_VARIABLE: usize = 128 * 1024 - 64;
+/// Requests that are answered at a time; the rest waits.
+const AT_ONCE: usize = 64;
 /// Bytes of a line that are logged.
 const LONGEST_LINE: usize = 4096;
 /// Lines of the runner's errors that its failure quotes.
@@ -207,6 +209,7 @@ async fn serve(
     over: CancellationToken,
     held: Arc<AtomicUsize>,
 ) {
+    let slots = Arc::new(Semaphore::new(AT_ONCE));
     while !over.is_cancelled() {
         let names = match exchange.listen(&attempt, &over).await {
             Ok(names) => names,
@@ -219,8 +222,10 @@ async fn serve(
         for name in names {
             held.fetch_add(1, Ordering::SeqCst);
             let (exchange, attempt, port) = (Arc::clone(&exchange), Arc::clone(&attempt), Arc::clone(&port));
-            let held = Arc::clone(&held);
+            let (held, slots) = (Arc::clone(&held), Arc::clone(&slots));
             attempt.clone().tracker.spawn(async move {
+                // Whoever asks again and again is refused again and again, but not all at once.
+                let _slot = slots.acquire().await;
                 let answer = exchange.hold(&attempt, &*port, &name).await;
                 held.fetch_sub(1, Ordering::SeqCst);
                 exchange.answer(&attempt, &name, answer).await;

@@ -79,9 +79,15 @@ impl Exchange {
     /// Holds the session that a request asks for. `None` where the attempt is over and nobody waits for an answer.
     pub(super) async fn hold(&self, attempt: &Attempt, port: &dyn ScriptPort, name: &str) -> Option<Reply> {
         let folder = self.scratch.join("requests").join(name);
+        if attempt.stop.is_cancelled() {
+            return None;
+        }
         if let Err(error) = attempt.env.get(&self.root.join("taken").join(name), &folder).await {
             // Without the request there is nothing to answer, and the runner would wait for ever.
             attempt.lost(error);
+            return None;
+        }
+        if attempt.stop.is_cancelled() {
             return None;
         }
         let answered = match read(&folder) {
