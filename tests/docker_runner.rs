@@ -2,6 +2,7 @@
 
 #![cfg(all(feature = "docker", feature = "cli"))]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "tests wait for real processes")]
 
 mod docker;
 
