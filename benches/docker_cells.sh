@@ -52,7 +52,7 @@ test_command: test -f a.txt
 TASK
 cat > "$here/project/runs/noop.yaml" << RUN
 name: noop
-harnesses: [{ name: echo, adapter: command, config: { command: "echo done >> a.txt" } }]
+harnesses: [{ name: echo, adapter: command, config: { command: "echo done >> a.txt; echo done" } }]
 models: [{ name: none }]
 tasks: [noop]
 repeats: $cells

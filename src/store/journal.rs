@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use rusqlite::params;
 
 use super::Store;
+use super::error::StoreError;
+use super::fence::{self, Standing};
 use super::row::{Columns, time};
 use super::worker::Ticket;
 use crate::domain::AttemptId;
@@ -25,11 +27,15 @@ pub struct JournalEntry {
 
 impl Store {
     /// Records a call, with its answer or before there is one. Await an answer's commit before the script sees it.
+    /// Fails with [`StoreError::LeaseLost`] where another host has the attempt by now.
     ///
     /// An answer that is on record is never changed; a call under way gets its answer by the same entry with one.
     pub fn journal_append(&self, attempt: &AttemptId, entry: &JournalEntry) -> Ticket<()> {
-        let (attempt, entry) = (attempt.clone(), entry.clone());
+        let (acting, attempt, entry) = (self.acting.clone(), attempt.clone(), entry.clone());
         self.write(move |tx| {
+            if fence::standing(tx, acting.as_deref(), &attempt)? != Standing::Held {
+                return Err(StoreError::LeaseLost { run: attempt.run.clone() }.into());
+            }
             tx.prepare_cached(
                 "INSERT INTO journal (run_name, cell_id, attempt, seq, call, args_hash, at, answer)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
