@@ -49,7 +49,7 @@
 //! | feature | what it adds | default |
 //! |---|---|---|
 //! | `cli` | the program `refrain` | yes |
-//! | `docker` | reserved for containers as a runtime; adds nothing yet | yes |
+//! | `docker` | `runtime::docker`: containers as a runtime | yes |
 //! | `test-util` | `refrain::testing`: fakes of the clock and the runtime, the conformance suite of runtimes | no |
 //!
 //! # Layers

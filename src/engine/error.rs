@@ -101,7 +101,7 @@ impl EngineError {
                     .to_owned(),
             ),
             Self::UnknownRuntime { name, .. } if name == "docker" => {
-                Some("this version runs cells on the local runtime only: set `runtime: local`".to_owned())
+                Some("this program was built without the feature `docker`: set `runtime: local`".to_owned())
             }
             Self::UnknownRuntime { .. } | Self::File { .. } => None,
         }
