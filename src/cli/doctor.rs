@@ -53,6 +53,8 @@ pub(super) fn main(args: &Args) -> Outcome {
         shell(),
         program("c++", &["--version"], State::Note, "only for building Refrain (Debian: `apt-get install g++`)"),
         runtime(),
+        #[cfg(feature = "docker")]
+        containers(),
         disk(Path::new(".")),
         folder(Path::new(".")),
     ];
@@ -94,6 +96,36 @@ fn shell() -> Finding {
 fn runtime() -> Finding {
     let detail = "no isolation: agents run as you, with your files in reach".to_owned();
     Finding { what: "runtime local", state: State::Ok, detail, hint: None }
+}
+
+/// Asks the Docker daemon, as a run would; nothing is started.
+#[cfg(feature = "docker")]
+fn containers() -> Finding {
+    use std::sync::Arc;
+
+    use crate::clock::SystemClock;
+    use crate::runtime::docker::{DockerEndpoint, DockerRuntime};
+    use crate::runtime::{Runtime, RuntimeError};
+
+    let what = "runtime docker";
+    let hint = Some("start a daemon (`systemctl start docker`, or `dockerd` as root), or name one with DOCKER_HOST");
+    // A variable that is no text names no daemon.
+    #[expect(clippy::disallowed_methods, reason = "the program reads the environment, the library does not")]
+    let endpoint = DockerEndpoint::from_variables(|name| std::env::var(name).ok());
+    let asked = async {
+        let runtime = DockerRuntime::new(Arc::new(SystemClock::new()), endpoint);
+        tokio::time::timeout(std::time::Duration::from_secs(10), runtime.preflight()).await
+    };
+    let answer = tokio::runtime::Builder::new_current_thread().enable_all().build().map(|tokio| tokio.block_on(asked));
+    match answer {
+        Ok(Ok(Ok(info))) => Finding { what, state: State::Ok, detail: info.version, hint: None },
+        Ok(Ok(Err(RuntimeError::Unavailable { message, .. }))) => {
+            Finding { what, state: State::Note, detail: message, hint }
+        }
+        Ok(Ok(Err(error))) => Finding { what, state: State::Note, detail: error.to_string(), hint },
+        Ok(Err(_)) => Finding { what, state: State::Note, detail: "no answer within 10 s".to_owned(), hint },
+        Err(error) => Finding { what, state: State::Note, detail: error.to_string(), hint: None },
+    }
 }
 
 fn disk(dir: &Path) -> Finding {
