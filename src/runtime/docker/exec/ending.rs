@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::daemon::{self, Fate};
-use super::frame::{How, Record, closing_record};
+use super::frame::{How as Ended, Record, closing_record};
+use super::reap::{self, How, Whose};
 use super::script::{base, program};
 use super::session::Session;
 use super::sink::{Sink, SpoolFile};
@@ -15,6 +16,8 @@ use crate::runtime::{ExecEnd, ExecReport, OutOfMemory, RuntimeError};
 
 /// How long the daemon may take to note an end that the wrapper has reported.
 const NOTED: Duration = Duration::from_secs(5);
+/// How much later a daemon that is busy may note it once nobody is left of the command.
+const LATE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long a container that was killed may take to look it, once its processes are gone.
 const FALL: Duration = Duration::from_secs(1);
@@ -85,14 +88,23 @@ pub(super) async fn report(mut session: Session<'_>, ours: Option<ExecEnd>) -> R
 
 /// Asks the daemon for the end until it knows it.
 async fn fate(session: &mut Session<'_>, notes: &mut Vec<String>) -> Result<Fate, RuntimeError> {
-    let until = session.clock.elapsed() + NOTED;
+    let mut until = session.clock.elapsed() + NOTED;
+    let mut gone = false;
     loop {
         let fate = session.fate().await?;
         if fate != Fate::Running {
             return Ok(fate);
         }
         if session.clock.elapsed() >= until {
-            break;
+            if gone {
+                // Nobody is left of it, and the daemon does not come to know: the record has to do.
+                return Ok(Fate::Unknown);
+            }
+            let whose = Whose::Command(session.id.clone(), None);
+            if reap::reap(session.container, How::Count, &whose).await?.left > 0 {
+                break;
+            }
+            (gone, until) = (true, until + LATE);
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -174,13 +186,13 @@ fn status(record: Option<&Record>, fate: Fate, notes: &mut Vec<String>) -> Statu
     let how = match record {
         Some(record) => record.how,
         // The wrapper's own end, of a signal that was not meant for it alone.
-        None if code > 128 => How::Signal,
-        None => How::Exit,
+        None if code > 128 => Ended::Signal,
+        None => Ended::Exit,
     };
     match how {
-        How::Exit => Status { end: ExecEnd::Exited(code), code: Some(code), signal: None },
-        How::Signal => Status { end: ExecEnd::Signaled(code - 128), code: None, signal: Some(code - 128) },
-        How::Unknown => {
+        Ended::Exit => Status { end: ExecEnd::Exited(code), code: Some(code), signal: None },
+        Ended::Signal => Status { end: ExecEnd::Signaled(code - 128), code: None, signal: Some(code - 128) },
+        Ended::Unknown => {
             notes.push("the shell that waited for it was killed: its own exit code is unknown".to_owned());
             Status { end: ExecEnd::Signaled(9), code: None, signal: Some(9) }
         }
@@ -249,7 +261,7 @@ fn join(file: &mut SpoolFile, fetched: SpoolFile, name: &str, notes: &mut Vec<St
 mod tests {
     use super::*;
 
-    fn record(status: i64, how: How) -> Record {
+    fn record(status: i64, how: Ended) -> Record {
         let duration = Duration::from_secs(1);
         Record { status, how, killed: 0, duration, ooms: 0, hits: 0, limit: Some(64), sizes: [Some(0), Some(0)] }
     }
@@ -257,16 +269,16 @@ mod tests {
     #[test]
     fn a_code_over_128_is_a_signal_only_where_one_was_sent() {
         let ends = |record: Option<&Record>, fate| status(record, fate, &mut Vec::new()).end;
-        assert_eq!(ends(Some(&record(137, How::Exit)), Fate::Exited(137)), ExecEnd::Exited(137));
-        assert_eq!(ends(Some(&record(137, How::Signal)), Fate::Exited(137)), ExecEnd::Signaled(9));
+        assert_eq!(ends(Some(&record(137, Ended::Exit)), Fate::Exited(137)), ExecEnd::Exited(137));
+        assert_eq!(ends(Some(&record(137, Ended::Signal)), Fate::Exited(137)), ExecEnd::Signaled(9));
         assert_eq!(ends(None, Fate::Exited(137)), ExecEnd::Signaled(9));
         assert_eq!(ends(None, Fate::Exited(2)), ExecEnd::Exited(2));
-        assert_eq!(ends(Some(&record(3, How::Exit)), Fate::Unknown), ExecEnd::Exited(3));
+        assert_eq!(ends(Some(&record(3, Ended::Exit)), Fate::Unknown), ExecEnd::Exited(3));
     }
 
     #[test]
     fn whose_want_of_memory_it_was() {
-        let of = |ooms, hits, limit| out_of_memory(&Record { ooms, hits, limit, ..record(137, How::Signal) });
+        let of = |ooms, hits, limit| out_of_memory(&Record { ooms, hits, limit, ..record(137, Ended::Signal) });
         assert_eq!(of(0, 5, Some(64)), None);
         assert_eq!(of(1, 5, Some(64)), Some(OutOfMemory::Limit(64)));
         assert_eq!(of(1, 0, Some(64)), Some(OutOfMemory::Machine));
