@@ -176,6 +176,7 @@ fn session(number: usize) -> SessionRecord {
         index: 1,
         phase: None,
         label: None,
+        role: None,
         harness: "scripted".to_owned(),
         model: "scripted-small".to_owned(),
         end: SessionEnd::Completed,

@@ -2,6 +2,7 @@
 
 #![cfg(feature = "docker")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "tests read where the daemon is")]
 
 mod docker;
 

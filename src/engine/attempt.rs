@@ -278,11 +278,11 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready, earlier: 
         cause: OnceLock::new(),
         over: AtomicBool::new(false),
     });
-    let port = JournaledPort::new(Arc::clone(&attempt), past);
     if let Some(runner) = Runner::of(context) {
-        let script = runner::run(&attempt, Arc::new(port), &runner, interruption(&attempt)).await;
+        let script = runner::run(&attempt, &runner, interruption(&attempt)).await;
         return Executed { attempt, script, note: None, abandoned: None };
     }
+    let port = JournaledPort::new(Arc::clone(&attempt), past);
     let stop = StopHandle::new();
     let source = services.scripts[context.cell().orchestrator].clone();
     let inputs = setup::script_inputs(&services.plan, context.cell(), deadline.limit);

@@ -8,6 +8,7 @@
 pub(crate) mod accounts;
 pub(crate) mod attempt;
 pub mod cancel;
+pub(crate) mod casting;
 pub(crate) mod checkpoints;
 pub(crate) mod checks;
 pub(crate) mod claims;

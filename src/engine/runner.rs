@@ -21,7 +21,6 @@ use super::world::Attempt;
 use crate::config::orchestrator_manifest::{OrchestratorManifest, Origin};
 use crate::domain::{Failure, ParamValue, Params};
 use crate::runtime::{Chunk, Command, ExecEnd, ExecReport, Limits, Output, RuntimeError, Stream};
-use crate::script::ScriptPort;
 
 /// The folder of everything about the runner, in the agent's home.
 const FOLDER: &str = ".refrain-runner";
@@ -63,7 +62,6 @@ impl Runner {
 /// has begun goes on.
 pub(crate) async fn run(
     attempt: &Arc<Attempt>,
-    port: Arc<dyn ScriptPort>,
     runner: &Runner,
     interruption: impl Future<Output = Failure>,
 ) -> ScriptEnd {
@@ -74,7 +72,7 @@ pub(crate) async fn run(
             Err(error) => return Err(error),
         };
         let (over, held) = (attempt.stop.child_token(), Arc::new(AtomicUsize::new(0)));
-        let serving = serve(Arc::clone(attempt), port, Arc::clone(&exchange), over.clone(), Arc::clone(&held));
+        let serving = serve(Arc::clone(attempt), Arc::clone(&exchange), over.clone(), Arc::clone(&held));
         attempt.tracker.spawn(serving);
         let report = start(attempt, runner, &root).await;
         let left = held.load(Ordering::SeqCst);
@@ -202,13 +200,7 @@ fn judge(attempt: &Attempt, runner: &Runner, report: &ExecReport, left: usize) -
 }
 
 /// Takes requests until the runner is over.
-async fn serve(
-    attempt: Arc<Attempt>,
-    port: Arc<dyn ScriptPort>,
-    exchange: Arc<Exchange>,
-    over: CancellationToken,
-    held: Arc<AtomicUsize>,
-) {
+async fn serve(attempt: Arc<Attempt>, exchange: Arc<Exchange>, over: CancellationToken, held: Arc<AtomicUsize>) {
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     while !over.is_cancelled() {
         let names = match exchange.listen(&attempt, &over).await {
@@ -221,12 +213,12 @@ async fn serve(
         };
         for name in names {
             held.fetch_add(1, Ordering::SeqCst);
-            let (exchange, attempt, port) = (Arc::clone(&exchange), Arc::clone(&attempt), Arc::clone(&port));
+            let (exchange, attempt) = (Arc::clone(&exchange), Arc::clone(&attempt));
             let (held, slots) = (Arc::clone(&held), Arc::clone(&slots));
             attempt.clone().tracker.spawn(async move {
                 // Whoever asks again and again is refused again and again, but not all at once.
                 let _slot = slots.acquire().await;
-                let answer = exchange.hold(&attempt, &*port, &name).await;
+                let answer = exchange.hold(&attempt, &name).await;
                 held.fetch_sub(1, Ordering::SeqCst);
                 exchange.answer(&attempt, &name, answer).await;
             });

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
+use super::casting::{choose_harness, choose_model, own_reviewer};
 use super::purse::Purse;
 use super::spool::Ends;
 use super::world::{Attempt, describe, lock};
@@ -105,7 +106,7 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
     let workspace = attempt.path_of(call.workspace).await?;
     let setup = within_limits(attempt, setup).await?;
     pacing::wait(attempt, &setup.model.provider, setup.index).await?;
-    if let Some(warning) = own_reviewer(attempt, &setup) {
+    if let Some(warning) = own_reviewer(attempt, &setup.model, setup.role) {
         attempt.log("warn", &format!("session {}: {warning}", setup.index));
     }
     attempt.context.events.emit(EventKind::SessionStarted {
@@ -130,6 +131,15 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
     let record = record(attempt, &setup, &call, &result);
     keep(attempt, &record, &spool).await?;
     answer(attempt, record)
+}
+
+/// Sets a session up and holds it, for who keeps no journal.
+pub(crate) async fn ask(attempt: &Arc<Attempt>, call: SessionCall) -> Result<Answer, HostError> {
+    if let Some(cause) = attempt.cause.get() {
+        return Err(HostError::Stop { message: cause.to_string() });
+    }
+    let setup = set_up(attempt, &call, None)?;
+    hold(attempt, call, setup).await
 }
 
 /// Returns where the streams of a session go while it runs.
@@ -224,50 +234,6 @@ async fn within_limits(attempt: &Attempt, mut setup: Setup) -> Result<Setup, Hos
     book.purse.begin(setup.index, own.map(|own| left.map_or(own, |left| own.min(left))));
     setup.max_cost = [own, left].into_iter().flatten().min();
     Ok(setup)
-}
-
-/// Chooses the model, and tells the role that it was chosen by.
-fn choose_model(attempt: &Attempt, call: &SessionCall) -> Result<(Model, Option<ModelRole>), String> {
-    let (plan, here) = (&attempt.context.services.plan, attempt.context.cell());
-    if let Some(name) = &call.model {
-        let names = || plan.models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>().join(", ");
-        let declared = plan.models.iter().find(|model| model.name == *name);
-        let unknown = || format!("the run has no model `{name}`; it has: {}", names());
-        return declared.cloned().map(|model| (model, None)).ok_or_else(unknown);
-    }
-    let role = match &call.role {
-        None => ModelRole::Implementation,
-        Some(role) => ModelRole::parse(role)
-            .ok_or_else(|| format!("`{role}` is no role; roles are `implementation` and `review`"))?,
-    };
-    let index = match role {
-        ModelRole::Implementation => here.model,
-        ModelRole::Review => plan.reviewer(here).ok_or_else(|| {
-            "the run declares no model with `role: review`; declare one, or leave the option `role` out".to_owned()
-        })?,
-    };
-    Ok((plan.models[index].clone(), Some(role)))
-}
-
-/// Says so where a review comes to the model that the cell works with: it would judge its own work.
-fn own_reviewer(attempt: &Attempt, setup: &Setup) -> Option<String> {
-    let own = &attempt.context.services.plan.models[attempt.context.cell().model].name;
-    (setup.role == Some(ModelRole::Review) && setup.model.name == *own).then(|| {
-        format!(
-            "role `review` came to the cell's own model `{own}`: declare another model with `role: review` before it"
-        )
-    })
-}
-
-fn choose_harness(attempt: &Attempt, call: &SessionCall) -> Result<Arc<dyn Harness>, String> {
-    let services = &attempt.context.services;
-    let Some(name) = &call.harness else {
-        return Ok(Arc::clone(&services.harnesses[attempt.context.cell().harness]));
-    };
-    services.harnesses.iter().find(|harness| harness.name() == name).cloned().ok_or_else(|| {
-        let known: Vec<_> = services.harnesses.iter().map(|harness| harness.name()).collect();
-        format!("the run has no harness `{name}`; it has: {}", known.join(", "))
-    })
 }
 
 fn resumable(book: &SessionBook, harness: &dyn Harness, index: u32) -> Result<String, String> {
@@ -401,7 +367,7 @@ fn broken_off(
         started_at,
         duration: attempt.elapsed().saturating_sub(began),
         longest_silence: None,
-        warnings: own_reviewer(attempt, setup).into_iter().collect(),
+        warnings: own_reviewer(attempt, &setup.model, setup.role).into_iter().collect(),
     }
 }
 
@@ -456,7 +422,10 @@ fn record(attempt: &Attempt, setup: &Setup, call: &SessionCall, result: &Session
         started_at: result.started_at,
         duration: result.exec.duration,
         longest_silence: Some(result.exec.longest_silence),
-        warnings: own_reviewer(attempt, setup).into_iter().chain(reading.warnings.iter().map(redact)).collect(),
+        warnings: own_reviewer(attempt, &setup.model, setup.role)
+            .into_iter()
+            .chain(reading.warnings.iter().map(redact))
+            .collect(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the tests of the Docker runtime share: the rule when they are skipped, and the images they run in.
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
+#![allow(clippy::disallowed_methods, reason = "tests read where the daemon is")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::path::Path;
 use std::sync::Arc;

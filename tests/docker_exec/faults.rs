@@ -28,7 +28,7 @@ async fn through_proxy(name: &str) -> Option<(Proxy, Place, tempfile::TempDir)> 
 
 fn counting(upto: u32) -> (Command, String) {
     let script = format!("i=0; while [ $i -lt {upto} ]; do i=$((i + 1)); echo $i; sleep 0.05; done; exit 3");
-    (Command::shell(script), (1..=upto).map(|number| format!("{number}\n")).collect())
+    (Command::shell(script), (1..=upto).fold(String::new(), |text, number| text + &format!("{number}\n")))
 }
 
 /// Does something a while after a command was started, and returns its report.

@@ -6,15 +6,17 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::super::session;
 use super::super::world::Attempt;
 use crate::domain::{Micros, SessionRecord};
 use crate::runtime::{Command, ExecEnd, Output, RuntimeError};
 use crate::script::port::{SessionCall, WorkspaceId};
-use crate::script::{Answer, HostCall, HostError, ScriptPort};
+use crate::script::{Answer, HostError};
 
 /// What runners call.
 const REFRAIN_SESSION: &str = include_str!("refrain-session");
@@ -77,7 +79,7 @@ impl Exchange {
     }
 
     /// Holds the session that a request asks for. `None` where the attempt is over and nobody waits for an answer.
-    pub(super) async fn hold(&self, attempt: &Attempt, port: &dyn ScriptPort, name: &str) -> Option<Reply> {
+    pub(super) async fn hold(&self, attempt: &Arc<Attempt>, name: &str) -> Option<Reply> {
         let folder = self.scratch.join("requests").join(name);
         if attempt.stop.is_cancelled() {
             return None;
@@ -91,7 +93,7 @@ impl Exchange {
             return None;
         }
         let answered = match read(&folder) {
-            Ok(call) => port.call(HostCall::Session(call)).await,
+            Ok(call) => session::ask(attempt, call).await,
             Err(message) => Err(HostError::Misuse { message }),
         };
         // The prompt is in the session's own folder by now.
