@@ -42,6 +42,7 @@ const REACHED: &[&str] = &[
     "attempts.record_json",
     "sessions.record_json",
     "events.event_json",
+    "journal.answer",
     "run_record.json",
     "diff.patch",
     "stdout.log.gz",
