@@ -2,10 +2,11 @@
 
 #![cfg(feature = "docker")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(clippy::disallowed_methods, reason = "the test starts a real relay and waits for it")]
 
 mod docker;
 
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,13 +17,21 @@ use refrain::clock::SystemClock;
 use refrain::runtime::docker::{DockerEndpoint, DockerRuntime};
 use refrain::runtime::{Runtime, RuntimeError};
 
-/// The program `socat` between a TCP port and the daemon's socket.
-struct Relay(Child);
+/// The program `stunnel` between a TLS port and the daemon's socket.
+struct Tunnel(Child);
 
-impl Relay {
-    async fn start(listen: &str, port: u16) -> Self {
-        let target = "UNIX-CONNECT:/var/run/docker.sock";
-        let process = Command::new("socat").args([listen, target]).stdin(Stdio::null()).spawn().expect("socat runs");
+impl Tunnel {
+    async fn start(dir: &Path, port: u16) -> Self {
+        let at = |name: &str| dir.join(name).display().to_string();
+        let (cert, key, ca) = (at("server-cert.pem"), at("server-key.pem"), at("ca.pem"));
+        let config = format!(
+            "foreground = yes\npid =\n[docker]\naccept = 127.0.0.1:{port}\nconnect = /var/run/docker.sock\n\
+             cert = {cert}\nkey = {key}\nCAfile = {ca}\nverifyChain = yes\n"
+        );
+        let file = dir.join("stunnel.conf");
+        std::fs::write(&file, config).unwrap();
+        let mut command = Command::new("stunnel");
+        let process = command.arg(file).stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("stunnel runs");
         for _ in 0..100 {
             if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 break;
@@ -33,15 +42,32 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
+impl Drop for Tunnel {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
+/// Hands every connection on to the daemon's socket; returns the port.
+fn relay() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            let near = near.unwrap();
+            let far = UnixStream::connect("/var/run/docker.sock").unwrap();
+            let (mut from, mut to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            let (mut from, mut to) = (far, near);
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+    });
+    port
+}
+
 fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A certificate authority, and certificates for both sides, as `docker` wants them in a folder.
@@ -67,26 +93,20 @@ fn by_variables(variables: &[(&str, String)]) -> DockerRuntime {
 #[tokio::test]
 async fn a_daemon_is_reached_by_tcp_and_by_tls() {
     let Some(_) = runtime().await else { return };
-    if Command::new("socat").arg("-V").output().is_err() {
-        assert!(std::env::var_os("REFRAIN_REQUIRE_DOCKER").is_none(), "the program socat is required");
-        println!("skipped: no socat");
-        return;
-    }
-    let port = free_port();
-    let relay = Relay::start(&format!("TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork"), port).await;
-    let host = format!("tcp://127.0.0.1:{port}");
+    let host = format!("tcp://127.0.0.1:{}", relay());
     let info = by_variables(&[("DOCKER_HOST", host)]).preflight().await.unwrap();
     assert!(info.version.starts_with("docker "), "{}", info.version);
-    drop(relay);
 
+    if Command::new("stunnel").arg("-version").output().is_err() {
+        assert!(std::env::var_os("REFRAIN_REQUIRE_DOCKER").is_none(), "the program stunnel is required");
+        println!("skipped: no stunnel");
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     let at = |name: &str| dir.path().join(name).display().to_string();
     let port = free_port();
-    let (cert, key, ca) = (at("server-cert.pem"), at("server-key.pem"), at("ca.pem"));
-    let listen =
-        format!("OPENSSL-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork,cert={cert},key={key},cafile={ca},verify=1");
-    let _relay = Relay::start(&listen, port).await;
+    let _tunnel = Tunnel::start(dir.path(), port).await;
     let secure = |folder: String| {
         let host = format!("tcp://127.0.0.1:{port}");
         let tls = ("DOCKER_TLS_VERIFY", "1".to_owned());

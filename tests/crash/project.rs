@@ -122,7 +122,7 @@ impl Project {
             &format!(
                 "name: {name}\nharnesses:\n  - {{name: logging, adapter: ../harness, config: {{agent: ../agent.sh}}}}\n\
                  models: [{{name: scripted-small, provider: none}}]\ntasks: [climb]\nruntime: local\nrepeats: {REPEATS}\n\
-                 parallel_runs: 8\nbudget_usd: 1\norchestrators: [{{dir: ../mine/steps}}, {{dir: ../mine/forks}}]\n"
+                 parallel_runs: 8\nbudget_usd: 100\nlimits: {{cell_cost: 0.01}}\norchestrators: [{{dir: ../mine/steps}}, {{dir: ../mine/forks}}]\n"
             ),
         );
         file

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
 
-use super::error::failed;
+use super::error::chain;
 use crate::runtime::RuntimeError;
 
 /// Where the daemon is looked for when nothing is said.
@@ -82,7 +82,7 @@ pub(super) async fn describe(client: &Docker, endpoint: &DockerEndpoint) -> Resu
 }
 
 fn unavailable(endpoint: &DockerEndpoint, error: &bollard::errors::Error) -> RuntimeError {
-    let message = format!("no Docker daemon answers at `{}`: {}", endpoint.host, failed("connect", error));
+    let message = format!("no Docker daemon answers at `{}`: {}", endpoint.host, chain(error));
     let hint = if endpoint.is_socket() {
         "start it (`systemctl start docker`, or `dockerd` as root), add this user to the group `docker`, name another one \
          with DOCKER_HOST, or set `runtime: local`"

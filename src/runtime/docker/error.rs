@@ -26,7 +26,7 @@ pub(super) fn is_absent(error: &Error) -> bool {
 }
 
 /// The error and its causes in one line: the outermost alone says little of a broken connection.
-fn chain(error: &Error) -> String {
+pub(super) fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -271,7 +271,7 @@ impl State {
         let (model, harness) = (self.model(call)?, self.harness(call));
         let remaining = self.remaining();
         if remaining.is_some_and(|left| left <= Micros::ZERO) {
-            let message = format!("the cell's budget is used up ({} spent)", self.report.spent);
+            let message = format!("the cell's budget is used up ({} spent by this attempt)", self.report.spent);
             return Err(HostError::Refused { limit: "budget".to_owned(), message });
         }
         if let Some(earlier) = call.continue_from

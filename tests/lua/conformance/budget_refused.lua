@@ -8,7 +8,7 @@ log: |
   remaining 1, spent 0
   remaining 0.4, spent 0.6
   remaining 0, spent 1
-  refused budget: the cell's budget is used up ($1.0000 spent)
+  refused budget: the cell's budget is used up ($1.0000 spent by this attempt)
   kind budget, and still budget
 end: returns wrapped up
 ]==]
