@@ -104,7 +104,6 @@ async fn a_daemon_is_reached_by_tcp_and_by_tls() {
     }
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
-    let at = |name: &str| dir.path().join(name).display().to_string();
     let port = free_port();
     let _tunnel = Tunnel::start(dir.path(), port).await;
     let secure = |folder: String| {
