@@ -32,7 +32,7 @@ step_tests() {
         echo "test.sh: no Docker daemon answers; its tests are skipped"
     fi
     if cargo nextest --version > /dev/null 2>&1; then
-        cargo nextest run --all-features
+        cargo nextest run --all-features --no-fail-fast
         cargo test --quiet --doc --all-features
     else
         cargo test --quiet --all-features
