@@ -10,7 +10,7 @@ use crate::domain::cell::Cell;
 use crate::evaluator::Evaluator;
 use crate::harness::Harness;
 use crate::redact::Redactor;
-use crate::runtime::{PreparedImage, Runtime, RuntimeInfo};
+use crate::runtime::{PreparedImage, Runtime};
 use crate::script::{ScriptPool, ScriptSource};
 use crate::store::{Layout, Owner, RunHandle, Store};
 use crate::workspace::SeedCache;
@@ -31,8 +31,6 @@ pub struct Services {
     pub layout: Layout,
     /// Where environments are opened.
     pub runtime: Arc<dyn Runtime>,
-    /// What the runtime said of itself.
-    pub runtime_info: RuntimeInfo,
     /// What environments are opened from, in the order of the plan's harnesses; `None` where the runtime has no images.
     pub images: Vec<Option<PreparedImage>>,
     /// Harnesses, in the plan's order.

@@ -21,7 +21,7 @@ use crate::harness::Harness;
 use crate::harness::declarative::DeclarativeHarness;
 use crate::redact::Redactor;
 use crate::report::Reporter;
-use crate::runtime::{EnvironmentSpec, PreparedImage, Runtime, RuntimeInfo};
+use crate::runtime::{EnvironmentSpec, PreparedImage, Runtime};
 use crate::script::{ScriptFiles, ScriptPool, ScriptSource, SourceError};
 use crate::store::{Layout, Owner, RunMeta, Store};
 use crate::workspace::SeedCache;
@@ -33,7 +33,7 @@ pub(super) async fn run(
     reporters: Vec<Box<dyn Reporter>>,
     cancel: CancelHandle,
 ) -> Result<Run, Error> {
-    let (runtime, runtime_info) = usable_runtime(parts, &plan).await?;
+    let runtime = usable_runtime(parts, &plan).await?;
     let prices = prices(parts, &plan)?;
     refuse_unpriced(&prices, &plan)?;
     let harnesses = harnesses(parts, &plan, &*runtime)?;
@@ -55,7 +55,6 @@ pub(super) async fn run(
         seeds: SeedCache::new(layout.seeds()),
         layout,
         runtime,
-        runtime_info,
         images,
         harnesses,
         scripts,
@@ -85,7 +84,7 @@ pub(super) async fn make_ready(
     plan: &RunPlan,
     cancel: &CancelHandle,
 ) -> Result<Vec<ReadyHarness>, Error> {
-    let (runtime, _) = usable_runtime(parts, plan).await?;
+    let runtime = usable_runtime(parts, plan).await?;
     // A template that is wrong is told before anything is installed.
     harnesses(parts, plan, &*runtime)?;
     let images = images::make_ready(parts, plan, &*runtime, cancel).await?;
@@ -93,11 +92,11 @@ pub(super) async fn make_ready(
     Ok(named.zip(images).map(|(harness, image)| ReadyHarness { harness, image }).collect())
 }
 
-async fn usable_runtime(parts: &Parts, plan: &RunPlan) -> Result<(Arc<dyn Runtime>, RuntimeInfo), Error> {
+async fn usable_runtime(parts: &Parts, plan: &RunPlan) -> Result<Arc<dyn Runtime>, Error> {
     let runtime = runtime(parts, &plan.runtime)?;
-    let info = runtime.preflight().await;
-    let info = info.map_err(|source| EngineError::Runtime { name: plan.runtime.clone(), source })?;
-    Ok((runtime, info))
+    let usable = runtime.preflight().await;
+    usable.map_err(|source| EngineError::Runtime { name: plan.runtime.clone(), source })?;
+    Ok(runtime)
 }
 
 fn runtime(parts: &Parts, name: &str) -> Result<Arc<dyn Runtime>, Error> {

@@ -89,8 +89,6 @@ pub enum RuntimeError {
 pub struct RuntimeInfo {
     /// Its name and version, for the record.
     pub version: String,
-    /// Digest of the image that environments are made from, where there is one.
-    pub image_digest: Option<String>,
     /// What a user should know, such as "no isolation".
     pub notes: Vec<String>,
 }

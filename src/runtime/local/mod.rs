@@ -110,7 +110,7 @@ impl Runtime for LocalRuntime {
         if processes::scan(|_| false).is_none() {
             notes.push("no process table: processes that leave their group outlive their command".to_owned());
         }
-        Ok(RuntimeInfo { version: format!("local {}", env!("CARGO_PKG_VERSION")), image_digest: None, notes })
+        Ok(RuntimeInfo { version: format!("local {}", env!("CARGO_PKG_VERSION")), notes })
     }
 
     async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
