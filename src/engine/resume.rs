@@ -50,6 +50,7 @@ pub(crate) async fn go_on(context: &CellContext, orphan: &Orphan) -> Result<Gone
     let mut finish = Finish::begin(context.clone(), id.clone(), retries, orphan.key.clone())
         .go_on(orphan.started_at, earlier.past.elapsed);
     finish.harness_version.clone_from(&ready.harness_version);
+    finish.image = ready.env.image().map(str::to_owned);
     finish.warnings.push(format!(
         "its host died; another one went on with it after answer {} of its journal",
         earlier.past.answers()

@@ -209,17 +209,18 @@ pub(crate) fn set_up(attempt: &Attempt, call: &SessionCall, number: Option<u32>)
     Ok(Setup { index, harness, model, role, resume, max_cost: call.max_cost, timeout })
 }
 
-/// Bounds a session by what is left: of its own limits, of the cell's over all attempts, of the run's cap. Nothing left is
-/// a refusal that a script may catch.
+/// Bounds a session by its own limits, and what is left of the cell's and the run's; nothing left is a refusal.
 async fn within_limits(attempt: &Attempt, mut setup: Setup) -> Result<Setup, HostError> {
     let (context, limits) = (&attempt.context, &attempt.context.services.plan.limits);
     let failed = |error: StoreError| attempt.halt(Failure::Store { message: describe(&error) });
     let before = accounts::spent_before(context, &attempt.id).await.map_err(failed)?;
+    // Before the ledger is read: a session that ends meanwhile must not be counted on one side alone.
+    let spent_then = lock(&attempt.sessions).spent();
     let by_run = accounts::left_by_run(context, &attempt.id).await.map_err(failed)?;
     let mut book = lock(&attempt.sessions);
     let spent = book.spent();
     let by_cell = limits.cell_cost.map(|cap| cap - before);
-    book.purse.set_limit(by_cell.into_iter().chain(by_run.map(|left| spent + left)).min());
+    book.purse.set_limit(by_cell.into_iter().chain(by_run.map(|left| spent_then + left)).min());
     let left = book.purse.left(spent);
     if left.is_some_and(|left| left <= Micros::ZERO) {
         let run_is_out = by_run.is_some_and(|left| left <= Micros::ZERO);
