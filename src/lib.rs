@@ -51,6 +51,7 @@
 //! |---|---|---|
 //! | `cli` | the program `refrain` | yes |
 //! | `docker` | `runtime::docker`: containers as a runtime | yes |
+//! | `gateway` | [`gateway`]: the meter between harnesses and model providers | yes |
 //! | `test-util` | `refrain::testing`: fakes of the clock and the runtime, the conformance suite of runtimes | no |
 //!
 //! # Layers
@@ -62,7 +63,7 @@
 //! | L5 | [`host`] |
 //! | L4 | [`report`] |
 //! | L3 | [`engine`] |
-//! | L2 | [`runtime`], [`workspace`], [`harness`], [`evaluator`], [`script`], [`store`] |
+//! | L2 | [`runtime`], [`workspace`], [`harness`], [`evaluator`], [`script`], [`store`], [`gateway`] |
 //! | L1 | [`config`], [`budget`], [`retry`], [`clock`] |
 //! | L0 | [`domain`], [`redact`] |
 
@@ -75,6 +76,8 @@ pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod evaluator;
+#[cfg(feature = "gateway")]
+pub mod gateway;
 pub mod harness;
 pub mod host;
 pub mod redact;

@@ -23,6 +23,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("evaluator", &["domain", "redact", "clock", "config", "runtime", "workspace"]),
     ("script", &["domain", "redact", "clock", "config"]),
     ("store", &["domain", "redact", "clock", "config", "budget"]),
+    ("gateway", &["domain", "redact", "clock", "config", "budget", "retry"]),
     // L3.
     (
         "engine",
@@ -39,6 +40,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "evaluator",
             "script",
             "store",
+            "gateway",
         ],
     ),
     // L4: reads events and the store, never the engine.
@@ -59,6 +61,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "evaluator",
             "script",
             "store",
+            "gateway",
             "engine",
             "report",
         ],
@@ -75,6 +78,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "harness",
             "script",
             "store",
+            "gateway",
             "report",
             "host",
             "workspace",
@@ -192,6 +196,10 @@ fn foreign_libraries_stay_behind_one_door() {
         ("rusqlite", &["src/store/"]),
         ("bollard", &["src/runtime/docker/"]),
         ("tar", &["src/runtime/docker/"]),
+        ("hyper", &["src/gateway/"]),
+        ("hyper_util", &["src/gateway/"]),
+        ("hyper_rustls", &["src/gateway/"]),
+        ("rustls", &["src/gateway/"]),
         ("anyhow", &["src/cli/", "src/main.rs"]),
         ("clap", &["src/cli/", "src/main.rs"]),
     ];

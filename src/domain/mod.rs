@@ -6,6 +6,7 @@
 pub mod cell;
 pub mod container;
 pub mod event;
+pub mod exchange;
 pub mod failure;
 pub mod lifecycle;
 pub mod model;
@@ -21,6 +22,7 @@ pub mod verdict;
 pub use cell::{AttemptId, Cell, CellId, CellKey, KeyPart};
 pub use container::{ContainerOptions, Network, Pull};
 pub use event::{Event, EventKind};
+pub use exchange::{Attribution, Exchange, ExchangeEnd, Trace, UsageSource};
 pub use failure::{Blame, ErrorClass, ExitClass, Failure};
 pub use lifecycle::{AttemptState, IllegalTransition, Terminal, Transition};
 pub use model::{CostMode, Model, ModelRole};

@@ -1,0 +1,16 @@
+//! The gateway: one meter between harnesses and model providers.
+//!
+//! No agent program reports all that it spends, and a killed one reports nothing. So its requests pass a proxy inside the
+//! host. Each session holds a **capability**: an unguessable token in the place of its API key, and a base URL of its
+//! own. The token says on whose account a request goes; the provider's real key is put in here and never enters an
+//! environment. Bytes pass as they come: neither requests nor answers are encoded anew. What passes is counted, and an
+//! exchange is on the books before its last event reaches the client.
+//!
+//! A gateway is told what it needs by [`GatewayOptions`], hands out capabilities and tells each
+//! exchange to a [`Recorder`]. It knows neither harnesses nor the store.
+
+mod options;
+mod recorder;
+
+pub use options::{GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
+pub use recorder::{Bodies, Recorder, RecorderError};

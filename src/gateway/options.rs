@@ -1,0 +1,177 @@
+//! What a gateway is told: where to listen, which providers there are, and what each session may do.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::budget::PriceTable;
+use crate::clock::Clock;
+use crate::domain::{Attribution, Micros, Usage};
+use crate::redact::Redactor;
+
+/// A place to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// An address; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// A Unix socket, for environments without a network. A file that is there and answers nobody is replaced.
+    Unix(PathBuf),
+}
+
+/// A provider's key. It never shows itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(String);
+
+impl Key {
+    /// Takes a key.
+    #[must_use]
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
+    }
+
+    /// Returns the key, to be put into a request and nowhere else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+/// A provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    /// The name by which grants refer to it.
+    pub name: String,
+    /// Where it is, as its documentation gives it: `https://api.anthropic.com`, `https://openrouter.ai/api/v1`.
+    pub base_url: String,
+    /// The most requests under way at a time, over all sessions.
+    pub concurrency: Option<usize>,
+    /// The most requests begun within a minute, over all sessions.
+    pub requests_per_minute: Option<u32>,
+}
+
+/// How long a provider may be silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stalls {
+    /// Until a connection stands.
+    pub connect: Duration,
+    /// From the request's last byte to the answer's first.
+    pub first_byte: Duration,
+    /// Between two pieces of an answer.
+    pub idle: Duration,
+}
+
+impl Default for Stalls {
+    /// Longer than what the clients wait for by themselves: 30 s, 15 min, 10 min.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(30),
+            first_byte: Duration::from_secs(15 * 60),
+            idle: Duration::from_secs(10 * 60),
+        }
+    }
+}
+
+/// What a gateway works with.
+#[derive(Clone)]
+pub struct GatewayOptions {
+    /// Where it listens; at least one place.
+    pub listen: Vec<Listen>,
+    /// The providers.
+    pub providers: Vec<Provider>,
+    /// What tokens cost.
+    pub prices: PriceTable,
+    /// Takes secrets out of messages and recorded bodies.
+    pub redactor: Arc<Redactor>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// How long providers may be silent.
+    pub stalls: Stalls,
+    /// The most bytes of each body that are handed to the recorder; none are where it is `None`.
+    pub bodies: Option<usize>,
+}
+
+impl fmt::Debug for GatewayOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { listen, providers, stalls, bodies, .. } = self;
+        f.debug_struct("GatewayOptions")
+            .field("listen", listen)
+            .field("providers", providers)
+            .field("stalls", stalls)
+            .field("bodies", bodies)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a session has spent so far, as the gateway saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests that came, the refused ones included.
+    pub requests: u32,
+    /// Requests that were refused before they reached the provider.
+    pub refused: u32,
+    /// Requests under way.
+    pub under_way: u32,
+    /// Tokens of all finished exchanges; a class that one of them does not tell is unknown.
+    pub usage: Usage,
+    /// Their price; unknown where that of one exchange is.
+    pub cost: Option<Micros>,
+    /// The price of those whose price is known: a lower bound.
+    pub known_cost: Micros,
+}
+
+impl Totals {
+    /// Nothing was asked yet.
+    pub const NONE: Self = Self {
+        requests: 0,
+        refused: 0,
+        under_way: 0,
+        usage: Usage::ZERO,
+        cost: Some(Micros::ZERO),
+        known_cost: Micros::ZERO,
+    };
+}
+
+/// Says before each request whether it may pass, and hears what a session has spent after each exchange.
+///
+/// Called on the path of a request: it must neither block nor take long.
+pub trait Guard: Send + Sync {
+    /// Returns why the next request of a session with these totals is refused; `None` lets it pass.
+    fn refuses(&self, totals: &Totals) -> Option<String>;
+
+    /// Hears the totals after an exchange.
+    fn spent(&self, totals: &Totals);
+}
+
+/// What a capability is made for.
+#[derive(Clone)]
+pub struct Grant {
+    /// On whose account its requests go.
+    pub attribution: Attribution,
+    /// The provider that they go to, by its name in [`GatewayOptions::providers`].
+    pub provider: String,
+    /// The provider's key.
+    pub key: Option<Key>,
+    /// Where the provider is for this session, over its own address: a model of the run with a base URL of its own.
+    pub base_url: Option<String>,
+    /// Its ceilings.
+    pub guard: Option<Arc<dyn Guard>>,
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attribution, provider, base_url, .. } = self;
+        f.debug_struct("Grant")
+            .field("attribution", attribution)
+            .field("provider", provider)
+            .field("base_url", base_url)
+            .finish_non_exhaustive()
+    }
+}
