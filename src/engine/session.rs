@@ -1,6 +1,8 @@
 //! Holds one session of an attempt: who runs it, what it may cost and take, what is kept of it.
 
-use std::collections::BTreeMap;
+mod book;
+mod record;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,9 +11,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
+pub(crate) use self::book::SessionBook;
 use super::casting::{choose_harness, choose_model, own_reviewer};
-use super::purse::Purse;
-use super::spool::Ends;
 use super::world::{Attempt, describe, lock};
 use super::{accounts, ending, pacing};
 use crate::domain::failure::{ProviderFault, Timer};
@@ -23,67 +24,6 @@ use crate::runtime::{Limits, RuntimeError};
 use crate::script::port::SessionCall;
 use crate::script::{Answer, HostError};
 use crate::store::StoreError;
-
-/// The sessions of an attempt by their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct SessionBook {
-    begun: u32,
-    records: BTreeMap<u32, SessionRecord>,
-    /// How the streams of the session with the highest number end.
-    last: (u32, Ends),
-    /// What the attempt may still spend.
-    pub(crate) purse: Purse,
-}
-
-impl SessionBook {
-    /// Tells whether no session was begun.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.begun == 0 && self.records.is_empty()
-    }
-
-    /// Takes the next number.
-    pub(crate) fn number(&mut self) -> u32 {
-        self.begun += 1;
-        self.begun
-    }
-
-    /// Notes that a number is taken.
-    pub(crate) fn numbered(&mut self, index: u32) {
-        self.begun = self.begun.max(index);
-    }
-
-    /// Takes the sessions that an earlier host has held. Their numbers are noted when the script comes to them.
-    pub(crate) fn restore(&mut self, records: Vec<SessionRecord>) {
-        self.records.extend(records.into_iter().map(|record| (record.index, record)));
-    }
-
-    /// Returns the record of a finished session.
-    pub(crate) fn record(&self, index: u32) -> Option<&SessionRecord> {
-        self.records.get(&index)
-    }
-
-    /// Tells whether a session has finished.
-    pub(crate) fn has_finished(&self) -> bool {
-        !self.records.is_empty()
-    }
-
-    /// Takes the finished sessions, in order, and how the streams of the last one end.
-    pub(crate) fn take(&mut self) -> (Vec<SessionRecord>, Ends) {
-        (std::mem::take(&mut self.records).into_values().collect(), std::mem::take(&mut self.last.1))
-    }
-
-    fn add(&mut self, record: SessionRecord, ends: Ends) {
-        if record.index >= self.last.0 {
-            self.last = (record.index, ends);
-        }
-        self.records.insert(record.index, record);
-    }
-
-    /// Returns what the sessions cost, as far as it is known.
-    pub(crate) fn spent(&self) -> Micros {
-        self.records.values().filter_map(|record| record.cost).sum()
-    }
-}
 
 /// Who runs a session, and within which bounds.
 pub(crate) struct Setup {
@@ -122,13 +62,13 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
     let result = match run(attempt, &setup, &request, &spool).await {
         Ok(result) => result,
         Err(error) => {
-            let record = broken_off(attempt, &setup, &call, began, &error);
+            let record = record::broken_off(attempt, &setup, &call, began, &error);
             keep(attempt, &record, &spool).await?;
             return Err(refuse(attempt, &error));
         }
     };
     pacing::ended(attempt, &setup.model.provider, &result.end);
-    let record = record(attempt, &setup, &call, &result);
+    let record = record::of_result(attempt, &setup, &call, &result);
     keep(attempt, &record, &spool).await?;
     answer(attempt, record)
 }
@@ -177,7 +117,7 @@ pub(crate) async fn take_up_log(
     let Some(result) = session::read_left(&*harness, &options, resumed, started_at).await? else { return Ok(None) };
     let timeout = (attempt.deadline.timer, attempt.deadline.limit);
     let setup = Setup { index, harness, model, role, resume: None, max_cost: None, timeout };
-    let record = record(attempt, &setup, call, &result);
+    let record = record::of_result(attempt, &setup, call, &result);
     Ok(Some(match keep(attempt, &record, &options.folder).await {
         Ok(()) => answer(attempt, record),
         Err(error) => Err(error),
@@ -199,7 +139,7 @@ pub(crate) fn set_up(attempt: &Attempt, call: &SessionCall, number: Option<u32>)
         Some(index) => Some(resumable(&book, &*harness, index).map_err(misuse)?),
     };
     let limit = attempt.context.services.plan.limits.sessions;
-    if number.is_none() && book.begun >= limit {
+    if number.is_none() && book.begun() >= limit {
         return Err(HostError::Refused {
             limit: "sessions".to_owned(),
             message: format!("the limit of {limit} sessions for an attempt is reached"),
@@ -241,7 +181,7 @@ fn resumable(book: &SessionBook, harness: &dyn Harness, index: u32) -> Result<St
     if !harness.can_resume() {
         return Err(format!("harness `{}` cannot continue an earlier session", harness.name()));
     }
-    let Some(earlier) = book.records.get(&index) else {
+    let Some(earlier) = book.record(index) else {
         return Err(format!("session {index} has not finished, so it cannot be continued"));
     };
     earlier
@@ -331,47 +271,6 @@ fn refuse(attempt: &Attempt, error: &HarnessError) -> HostError {
     }
 }
 
-/// The record of a session without a result. Where the agent may have run, what it spent is unknown, and the attempt's
-/// cost with it: a sum that leaves it out would be too low.
-fn broken_off(
-    attempt: &Attempt,
-    setup: &Setup,
-    call: &SessionCall,
-    (started_at, began): (Timestamp, Duration),
-    error: &HarnessError,
-) -> SessionRecord {
-    let redactor = &attempt.context.services.redactor;
-    let message = redactor.redact(&describe(error)).into_string();
-    let ran = match error {
-        HarnessError::Unsupported { .. }
-        | HarnessError::Template { .. }
-        | HarnessError::Runtime(RuntimeError::NotRunnable { .. }) => false,
-        HarnessError::Runtime(_) | HarnessError::File { .. } => true,
-    };
-    SessionRecord {
-        index: setup.index,
-        phase: call.phase.clone(),
-        label: call.label.as_ref().map(|label| redactor.redact(label).into_string()),
-        role: setup.role,
-        harness: setup.harness.name().to_owned(),
-        model: setup.model.name.clone(),
-        end: if ran { SessionEnd::Lost { message } } else { SessionEnd::NotStarted { message } },
-        exit_code: None,
-        signal: None,
-        text: None,
-        usage: if ran { Usage::UNKNOWN } else { Usage::ZERO },
-        cost: (!ran).then_some(Micros::ZERO),
-        reported_cost: None,
-        turns: None,
-        tool_calls: None,
-        harness_session: None,
-        started_at,
-        duration: attempt.elapsed().saturating_sub(began),
-        longest_silence: None,
-        warnings: own_reviewer(attempt, &setup.model, setup.role).into_iter().collect(),
-    }
-}
-
 fn price_of(attempt: &Attempt, model: &Model) -> Option<Arc<session::Price>> {
     let price = attempt.context.services.prices.find(&model.name)?.clone();
     Some(Arc::new(move |usage: &Usage| price.cost(usage)))
@@ -398,60 +297,6 @@ async fn show(attempt: Arc<Attempt>, (session, provider): (u32, String), mut eve
     }
 }
 
-fn record(attempt: &Attempt, setup: &Setup, call: &SessionCall, result: &SessionResult) -> SessionRecord {
-    let redact = |text: &String| attempt.context.services.redactor.redact(text).into_string();
-    let reading = &result.reading;
-    let priced = price_of(attempt, &setup.model).and_then(|price| price(&reading.usage));
-    SessionRecord {
-        index: setup.index,
-        phase: call.phase.clone(),
-        label: call.label.as_ref().map(redact),
-        role: setup.role,
-        harness: setup.harness.name().to_owned(),
-        model: setup.model.name.clone(),
-        end: redact_end(effective_end(attempt, &result.end), redact),
-        exit_code: result.exec.exit_code,
-        signal: result.exec.signal,
-        text: reading.text.as_ref().map(redact),
-        usage: reading.usage,
-        cost: priced.or(reading.cost),
-        reported_cost: reading.cost,
-        turns: reading.turns,
-        tool_calls: reading.tool_calls,
-        // An id is kept only where something can be done with it: scripts see it as `resumable`.
-        harness_session: reading.harness_session.clone().filter(|_| setup.harness.can_resume()),
-        started_at: result.started_at,
-        duration: result.exec.duration,
-        longest_silence: Some(result.exec.longest_silence),
-        warnings: own_reviewer(attempt, &setup.model, setup.role)
-            .into_iter()
-            .chain(reading.warnings.iter().map(redact))
-            .collect(),
-    }
-}
-
-/// A session that was stopped because the attempt ran out of time has timed out; it was not cancelled.
-fn effective_end(attempt: &Attempt, end: &SessionEnd) -> SessionEnd {
-    match (end, attempt.cause.get()) {
-        (SessionEnd::Cancelled, Some(Failure::Timeout { timer, limit, elapsed })) => {
-            SessionEnd::TimedOut { timer: *timer, limit: *limit, elapsed: *elapsed }
-        }
-        _ => end.clone(),
-    }
-}
-
-fn redact_end(end: SessionEnd, redact: impl Fn(&String) -> String) -> SessionEnd {
-    match end {
-        SessionEnd::AgentFailed { message } => SessionEnd::AgentFailed { message: redact(&message) },
-        SessionEnd::Refused { message } => SessionEnd::Refused { message: redact(&message) },
-        SessionEnd::Limit { limit, message } => SessionEnd::Limit { limit, message: redact(&message) },
-        SessionEnd::NotStarted { message } => SessionEnd::NotStarted { message: redact(&message) },
-        SessionEnd::Provider { fault, message } => SessionEnd::Provider { fault, message: redact(&message) },
-        SessionEnd::Lost { message } => SessionEnd::Lost { message: redact(&message) },
-        end @ (SessionEnd::Completed | SessionEnd::TimedOut { .. } | SessionEnd::Cancelled) => end,
-    }
-}
-
 /// Keeps a session before its answer reaches the script: money first.
 async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result<(), HostError> {
     let services = &attempt.context.services;
@@ -460,7 +305,7 @@ async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result
     {
         let mut book = lock(&attempt.sessions);
         book.purse.end(record.index);
-        book.records.insert(record.index, record.clone());
+        book.note(record.clone());
     }
     if let Err(error) = services.store.add_session(&attempt.id, record, billable).await {
         return Err(attempt.halt(Failure::Store { message: describe(&error) }));
