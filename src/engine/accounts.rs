@@ -22,18 +22,17 @@ pub(crate) fn billable(plan: &RunPlan, cell: &Cell, session: &SessionRecord) -> 
     if is_exempt(plan, cell) && !plan.models.iter().any(paid) { Some(Micros::ZERO) } else { session.cost }
 }
 
-/// Returns what an attempt's sessions may still cost by the run's cap: what it holds in reserve, and what nobody holds.
-/// Others' reservations are theirs. `None` where there is no cap, or the cell does not count against it.
+/// Returns what an attempt's sessions may cost by the run's cap, those on the ledger included: besides these, what it
+/// holds in reserve, and what nobody holds. Others' reservations are theirs. `None` where there is no cap, or the cell does
+/// not count against it.
 ///
 /// # Errors
 ///
 /// [`StoreError`] where the ledger cannot be read.
-pub(crate) async fn left_by_run(context: &CellContext, attempt: &AttemptId) -> Result<Option<Micros>, StoreError> {
+pub(crate) async fn limit_by_run(context: &CellContext, attempt: &AttemptId) -> Result<Option<Micros>, StoreError> {
     let plan = &context.services.plan;
     let Some(cap) = plan.budget.filter(|_| !is_exempt(plan, context.cell())) else { return Ok(None) };
-    let store = &context.services.store;
-    let totals = store.ledger_totals(&plan.name).await?;
-    Ok(Some(totals.remaining(cap) + store.reserved(attempt).await?))
+    Ok(Some(context.services.store.allowance(attempt).await?.limit(cap)))
 }
 
 /// Returns what earlier attempts of a cell have cost, as far as it is known: a cell's limit is for all of them. A cell that

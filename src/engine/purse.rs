@@ -17,7 +17,7 @@ pub(crate) struct Purse {
     open: BTreeMap<u32, Open>,
 }
 
-/// A session under way.
+/// A session whose cost is not on the ledger yet.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     promised: Micros,
@@ -36,8 +36,8 @@ impl Purse {
         self.limit = limit;
     }
 
-    /// Returns what is left for sessions that are not under way yet, when ended ones have cost `spent`; negative where
-    /// too much was spent, `None` without a limit.
+    /// Returns what is left for sessions that are not under way yet, when those on the ledger have cost `spent`; negative
+    /// where too much was spent, `None` without a limit.
     pub(crate) fn left(&self, spent: Micros) -> Option<Micros> {
         self.limit.map(|limit| limit - spent - self.open.values().map(|open| open.counts()).sum())
     }
@@ -57,9 +57,19 @@ impl Purse {
         (live > allowed).then_some(allowed.max(Micros::ZERO))
     }
 
-    /// Takes note of a session's end.
-    pub(crate) fn end(&mut self, session: u32) {
+    /// Takes note that a session has ended and cost so much: it counts with that, and no more with what it was promised.
+    pub(crate) fn ended(&mut self, session: u32, cost: Micros) {
+        self.open.insert(session, Open { promised: Micros::ZERO, live: cost });
+    }
+
+    /// Lets go of a session whose cost is on the ledger: from here on it counts among what is spent.
+    pub(crate) fn settle(&mut self, session: u32) {
         self.open.remove(&session);
+    }
+
+    /// Tells whether a session counts here, rather than among what is spent.
+    pub(crate) fn holds(&self, session: u32) -> bool {
+        self.open.contains_key(&session)
     }
 }
 
@@ -86,7 +96,9 @@ mod tests {
         assert_eq!(purse.spend(2, dollars(50), dollars(10)), None);
         assert_eq!(purse.spend(2, dollars(51), dollars(10)), Some(dollars(50)));
         // Its end leaves what it did not use to the other.
-        purse.end(1);
+        purse.ended(1, dollars(20));
+        assert_eq!(purse.spend(2, dollars(55), dollars(10)), None);
+        purse.settle(1);
         assert_eq!(purse.spend(2, dollars(55), dollars(30)), None);
     }
 

@@ -154,16 +154,14 @@ async fn within_limits(attempt: &Attempt, mut setup: Setup) -> Result<Setup, Hos
     let (context, limits) = (&attempt.context, &attempt.context.services.plan.limits);
     let failed = |error: StoreError| attempt.halt(Failure::Store { message: describe(&error) });
     let before = accounts::spent_before(context, &attempt.id).await.map_err(failed)?;
-    // Before the ledger is read: a session that ends meanwhile must not be counted on one side alone.
-    let spent_then = lock(&attempt.sessions).spent();
-    let by_run = accounts::left_by_run(context, &attempt.id).await.map_err(failed)?;
+    let by_run = accounts::limit_by_run(context, &attempt.id).await.map_err(failed)?;
     let mut book = lock(&attempt.sessions);
     let spent = book.spent();
     let by_cell = limits.cell_cost.map(|cap| cap - before);
-    book.purse.set_limit(by_cell.into_iter().chain(by_run.map(|left| spent_then + left)).min());
+    book.purse.set_limit([by_cell, by_run].into_iter().flatten().min());
     let left = book.purse.left(spent);
     if left.is_some_and(|left| left <= Micros::ZERO) {
-        let run_is_out = by_run.is_some_and(|left| left <= Micros::ZERO);
+        let run_is_out = by_run.is_some_and(|run| by_cell.is_none_or(|cell| run < cell));
         let whose = if run_is_out { "run" } else { "cell" };
         return Err(HostError::Refused {
             limit: "budget".to_owned(),
@@ -302,18 +300,16 @@ async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result
     let services = &attempt.context.services;
     let billable = accounts::billable(&services.plan, attempt.context.cell(), record);
     // First of all, so that the attempt's own record never tells less than was held, and spent, whatever fails below.
-    {
-        let mut book = lock(&attempt.sessions);
-        book.purse.end(record.index);
-        book.note(record.clone());
-    }
+    // Its money stays in the purse until the ledger has it: no other session may take it in between.
+    lock(&attempt.sessions).note(record.clone());
     if let Err(error) = services.store.add_session(&attempt.id, record, billable).await {
         return Err(attempt.halt(Failure::Store { message: describe(&error) }));
     }
+    lock(&attempt.sessions).settle(record.index);
     let folder = attempt.folder.join("sessions").join(record.index.to_string());
     let ends = super::spool::keep(spool, &folder, &services.redactor)
         .map_err(|error| attempt.halt(Failure::Store { message: describe(&error) }))?;
-    lock(&attempt.sessions).add(record.clone(), ends);
+    lock(&attempt.sessions).end(record.index, ends);
     attempt.context.events.emit(EventKind::SessionFinished {
         cell: attempt.id.cell.clone(),
         attempt: attempt.id.number,

@@ -7,10 +7,10 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, named_params, params};
 
-use super::Store;
 use super::error::Fault;
 use super::row::{Columns, money, time};
 use super::worker::Ticket;
+use super::{Store, sessions};
 use crate::budget;
 use crate::domain::{AttemptId, Micros, RunName};
 
@@ -90,6 +90,25 @@ impl LedgerTotals {
     }
 }
 
+/// What an attempt may spend, by one look at the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allowance {
+    /// The sums of its run.
+    pub totals: LedgerTotals,
+    /// What it holds in reserve.
+    pub reserved: Micros,
+    /// What its sessions on record count for against the budget.
+    pub billed: Micros,
+}
+
+impl Allowance {
+    /// Returns what its sessions may count for in the end: what they do by now, and what the cap leaves to it.
+    #[must_use]
+    pub fn limit(&self, cap: Micros) -> Micros {
+        self.billed + self.totals.remaining(cap) + self.reserved
+    }
+}
+
 /// A request for money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
@@ -153,6 +172,16 @@ impl Store {
     pub fn reserved(&self, attempt: &AttemptId) -> Ticket<Micros> {
         let attempt = attempt.clone();
         self.read(move |tx| held(tx, &attempt))
+    }
+
+    /// Returns what an attempt may spend. All of it is read at one moment: a session that ends meanwhile counts either
+    /// in all of the figures or in none.
+    pub fn allowance(&self, attempt: &AttemptId) -> Ticket<Allowance> {
+        let attempt = attempt.clone();
+        self.read(move |tx| {
+            let (totals, reserved) = (totals(tx, &attempt.run)?, held(tx, &attempt)?);
+            Ok(Allowance { totals, reserved, billed: sessions::billed(tx, &attempt)? })
+        })
     }
 
     /// Books an entry.

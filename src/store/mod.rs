@@ -53,7 +53,7 @@ pub use gc::Garbage;
 pub use hosts::{CancelRequest, HostRow, LEASE, LEASE_RENEWAL, Lease};
 pub use journal::JournalEntry;
 pub use layout::Layout;
-pub use ledger::{Admission, LedgerEntry, LedgerKind, LedgerTotals, Reservation};
+pub use ledger::{Admission, Allowance, LedgerEntry, LedgerKind, LedgerTotals, Reservation};
 pub use owner::Owner;
 pub use recovery::Recovered;
 pub use results::ResultExtra;

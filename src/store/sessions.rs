@@ -74,6 +74,17 @@ pub(super) fn is_stored(tx: &Connection, attempt: &AttemptId, session: &SessionR
         )?)
 }
 
+/// Returns what the sessions of an attempt count for against the budget, as far as it is known.
+pub(super) fn billed(tx: &Connection, attempt: &AttemptId) -> Result<Micros, Fault> {
+    let sum = tx
+        .prepare_cached(
+            "SELECT coalesce(sum(billable_micros), 0) FROM sessions
+             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3",
+        )?
+        .query_row(params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number], |row| row.get(0))?;
+    Ok(Micros::new(sum))
+}
+
 /// Stores a session and books its cost.
 pub(super) fn put(
     tx: &Connection,

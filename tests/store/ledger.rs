@@ -70,6 +70,27 @@ fn sessions_use_up_the_reservation_and_the_end_releases_the_rest() {
 }
 
 #[test]
+fn what_an_attempt_may_spend_is_the_same_before_and_after_its_session_is_booked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let (id, cap) = (attempt("nightly", "a", 1), Micros::new(1_000));
+    store.begin_attempt(&start(&id)).wait().unwrap();
+    store.reserve(&ask("b", 200, 1_000)).wait().unwrap();
+    let limit = || store.allowance(&id).wait().unwrap().limit(cap);
+    assert_eq!(limit(), Micros::new(800));
+    for (index, cost) in [(1, 60), (2, 500)] {
+        let session = session(index, Some(cost));
+        store.add_session(&id, &session, session.cost).wait().unwrap();
+        assert_eq!(limit(), Micros::new(800), "what others hold is theirs, what it has spent is its own");
+    }
+    // Another attempt's spending is gone for this one too.
+    let other = attempt("nightly", "b", 1);
+    store.begin_attempt(&start(&other)).wait().unwrap();
+    store.add_session(&other, &session(1, Some(250)), Some(Micros::new(250))).wait().unwrap();
+    assert_eq!(limit(), Micros::new(750));
+}
+
+#[test]
 fn overspending_is_debt_that_closes_the_gate() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);

@@ -59,21 +59,55 @@ impl SessionBook {
         (std::mem::take(&mut self.records).into_values().collect(), std::mem::take(&mut self.last.1))
     }
 
-    /// Takes a session that is not stored yet.
+    /// Takes a session that is not stored yet: the purse holds what it cost until then.
     pub(super) fn note(&mut self, record: SessionRecord) {
+        self.purse.ended(record.index, record.cost.unwrap_or(Micros::ZERO));
         self.records.insert(record.index, record);
     }
 
-    /// Takes a session that is stored.
-    pub(super) fn add(&mut self, record: SessionRecord, ends: Ends) {
-        if record.index >= self.last.0 {
-            self.last = (record.index, ends);
+    /// Takes note that a session is stored, and its cost with it.
+    pub(super) fn settle(&mut self, index: u32) {
+        self.purse.settle(index);
+    }
+
+    /// Takes how the streams of a session end.
+    pub(super) fn end(&mut self, index: u32, ends: Ends) {
+        if index >= self.last.0 {
+            self.last = (index, ends);
         }
-        self.records.insert(record.index, record);
     }
 
-    /// Returns what the sessions cost, as far as it is known.
+    /// Returns what the sessions on the ledger cost, as far as it is known; what the others cost is in the purse.
     pub(crate) fn spent(&self) -> Micros {
-        self.records.values().filter_map(|record| record.cost).sum()
+        self.records.values().filter(|record| !self.purse.holds(record.index)).filter_map(|record| record.cost).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn session(index: u32, cost: i64) -> SessionRecord {
+        let cost = Some(Micros::new(cost));
+        SessionRecord { cost, ..SessionRecord::completed(index, Timestamp::UNIX_EPOCH, "done") }
+    }
+
+    #[test]
+    fn what_a_session_cost_is_nobody_elses_before_the_ledger_has_it_nor_after() {
+        let mut book = SessionBook::default();
+        book.purse.set_limit(Some(Micros::new(100)));
+        book.purse.begin(1, Some(Micros::new(90)));
+        book.purse.begin(2, None);
+        book.note(session(1, 60));
+        // It is over, but the ledger does not know it: a limit that is made from the ledger now holds its 60 still.
+        assert_eq!(book.spent(), Micros::ZERO);
+        assert_eq!(book.purse.left(book.spent()), Some(Micros::new(40)));
+        assert_eq!(book.purse.spend(2, Micros::new(41), book.spent()), Some(Micros::new(40)));
+        assert!(book.record(1).is_some(), "its record is there whatever becomes of the ledger");
+        book.settle(1);
+        assert_eq!(book.spent(), Micros::new(60));
+        assert_eq!(book.purse.spend(2, Micros::new(41), book.spent()), Some(Micros::new(40)));
     }
 }
