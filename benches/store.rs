@@ -191,8 +191,7 @@ fn session(number: usize) -> SessionRecord {
         harness_session: None,
         started_at: at(number),
         duration: Duration::from_millis(100),
-        longest_silence: None,
-        warnings: Vec::new(),
+        ..SessionRecord::completed(1, at(number), "done")
     }
 }
 

@@ -157,6 +157,9 @@ pub struct SessionRecord {
     pub cost: Option<Micros>,
     /// What the harness itself reported.
     pub reported_cost: Option<Micros>,
+    /// Whether its cost stays off the budget; unknown in older records.
+    #[serde(default)]
+    pub exempt: Option<bool>,
     /// Model turns.
     pub turns: Option<u64>,
     /// Tool calls.
@@ -194,6 +197,7 @@ impl SessionRecord {
             usage: Usage::UNKNOWN,
             cost: None,
             reported_cost: None,
+            exempt: None,
             turns: None,
             tool_calls: None,
             harness_session: None,
@@ -202,6 +206,13 @@ impl SessionRecord {
             longest_silence: None,
             warnings: Vec::new(),
         }
+    }
+
+    /// Returns the part of its cost that counts against the budget: nothing where it is exempt, and unknown where the
+    /// cost is.
+    #[must_use]
+    pub fn billable(&self) -> Option<Micros> {
+        if self.exempt == Some(true) { Some(Micros::ZERO) } else { self.cost }
     }
 
     /// Returns the status that scripts see.

@@ -5,7 +5,7 @@ use super::services::CellContext;
 use crate::budget::{self, EstimateInputs};
 use crate::config::RunPlan;
 use crate::domain::cell::Cell;
-use crate::domain::{AttemptId, CostMode, Micros, Model, SessionRecord};
+use crate::domain::{AttemptId, CostMode, Micros, Model};
 use crate::store::{Admission, Reservation, StoreError};
 
 /// Tells whether a cell's cost stays off the budget.
@@ -14,24 +14,23 @@ pub(crate) fn is_exempt(plan: &RunPlan, cell: &Cell) -> bool {
     budget::is_exempt(mode(cell.model), cell.review_model.map(mode), plan.tasks[cell.task].track)
 }
 
-/// Returns the part of a session's cost that counts against the budget; an unknown cost stays unknown.
+/// Tells whether a session's cost stays off the budget: everything that is booked or bounded for one goes by this.
 ///
 /// A script may ask for any model of the run: one that is paid by token counts even in an exempt cell.
-pub(crate) fn billable(plan: &RunPlan, cell: &Cell, session: &SessionRecord) -> Option<Micros> {
-    let paid = |model: &Model| model.name == session.model && model.cost_mode == CostMode::Platform;
-    if is_exempt(plan, cell) && !plan.models.iter().any(paid) { Some(Micros::ZERO) } else { session.cost }
+pub(crate) fn is_exempt_session(plan: &RunPlan, cell: &Cell, model: &str) -> bool {
+    let paid = |of: &Model| of.name == model && of.cost_mode == CostMode::Platform;
+    is_exempt(plan, cell) && !plan.models.iter().any(paid)
 }
 
 /// Returns what an attempt's sessions may cost by the run's cap, those on the ledger included: besides these, what it
-/// holds in reserve, and what nobody holds. Others' reservations are theirs. `None` where there is no cap, or the cell does
-/// not count against it.
+/// holds in reserve, and what nobody holds. Others' reservations are theirs. `None` where there is no cap.
 ///
 /// # Errors
 ///
 /// [`StoreError`] where the ledger cannot be read.
 pub(crate) async fn limit_by_run(context: &CellContext, attempt: &AttemptId) -> Result<Option<Micros>, StoreError> {
     let plan = &context.services.plan;
-    let Some(cap) = plan.budget.filter(|_| !is_exempt(plan, context.cell())) else { return Ok(None) };
+    let Some(cap) = plan.budget else { return Ok(None) };
     Ok(Some(context.services.store.allowance(attempt).await?.limit(cap)))
 }
 

@@ -23,7 +23,7 @@ use super::runner::{self, Runner};
 use super::services::CellContext;
 use super::session::SessionBook;
 use super::spaces::Spaces;
-use super::world::{Attempt, Deadline, describe, lock};
+use super::world::{Attempt, CutOffStarts, Deadline, describe, lock};
 use super::{checks, setup};
 use crate::config::RunPlan;
 use crate::domain::failure::Timer;
@@ -194,7 +194,7 @@ async fn conclude(
 ) -> Option<Failure> {
     let attempt = &executed.attempt;
     (finish.sessions, finish.streams) = lock(&attempt.sessions).take();
-    finish.cut_off = attempt.cut_off.load(std::sync::atomic::Ordering::Relaxed);
+    CutOffStarts { all: finish.cut_off, billable: finish.cut_off_billable } = *lock(&attempt.cut_off);
     finish.warnings.append(&mut lock(&attempt.warnings));
     finish.script_log = std::mem::take(&mut *lock(&attempt.log));
     finish.note = executed.note;
@@ -271,7 +271,7 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready, earlier: 
         spaces: tokio::sync::Mutex::new(Spaces::new(ready.env.workspace())),
         checkpoints: Checkpoints::default(),
         warnings: Mutex::new(Vec::new()),
-        cut_off: AtomicU32::new(0),
+        cut_off: Mutex::default(),
         diffs: AtomicU32::new(0),
         log: Mutex::new(Vec::new()),
         tracker: TaskTracker::new(),

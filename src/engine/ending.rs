@@ -102,32 +102,11 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::domain::Blame;
     use crate::domain::failure::{ProviderFault, Timer};
-    use crate::domain::{Blame, Usage};
 
     fn session(end: SessionEnd) -> SessionRecord {
-        SessionRecord {
-            index: 1,
-            phase: None,
-            label: None,
-            role: None,
-            harness: "h".to_owned(),
-            model: "m".to_owned(),
-            end,
-            exit_code: None,
-            signal: None,
-            text: None,
-            usage: Usage::UNKNOWN,
-            cost: None,
-            reported_cost: None,
-            turns: None,
-            tool_calls: None,
-            harness_session: None,
-            started_at: Timestamp::UNIX_EPOCH,
-            duration: Duration::ZERO,
-            longest_silence: None,
-            warnings: Vec::new(),
-        }
+        SessionRecord { end, ..SessionRecord::completed(1, Timestamp::UNIX_EPOCH, "") }
     }
 
     fn failed() -> SessionRecord {

@@ -30,6 +30,8 @@ pub(crate) struct Finish {
     before: Duration,
     /// Starts of sessions whose cost nobody knows.
     pub(crate) cut_off: u32,
+    /// Those of them that count against the budget.
+    pub(crate) cut_off_billable: u32,
     pub(crate) harness_version: Option<String>,
     /// Digest of the image that the environment was made from.
     pub(crate) image: Option<String>,
@@ -58,6 +60,7 @@ impl Finish {
             began,
             before: Duration::ZERO,
             cut_off: 0,
+            cut_off_billable: 0,
             harness_version: None,
             image: None,
             sessions: Vec::new(),
@@ -108,9 +111,9 @@ impl Finish {
         // What a host that died had begun is in no session's record, and is not nothing.
         let known = (self.cut_off == 0).then_some(Micros::ZERO);
         let cost = self.sessions.iter().map(|session| session.cost).fold(known, |sum, cost| Some(sum? + cost?));
-        let billable = self.sessions.iter().fold(known, |sum, session| {
-            Some(sum? + super::accounts::billable(&services.plan, self.context.cell(), session)?)
-        });
+        // Starts that were cut off and are exempt cost the budget nothing, whatever they cost.
+        let billable = (self.cut_off_billable == 0).then_some(Micros::ZERO);
+        let billable = self.sessions.iter().map(SessionRecord::billable).fold(billable, |sum, cost| Some(sum? + cost?));
         let (inputs, extra) = (self.inputs(), self.extra());
         let elapsed = self.before + services.clock.elapsed().saturating_sub(self.began);
         let record = RunRecord {

@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use super::accounts;
+use super::casting::choose_model;
 use super::checkpoints::{self, Place, places};
 use super::journal::Reply;
 use super::session;
 use super::spaces::SpaceError;
-use super::world::{Attempt, describe, lock};
+use super::world::{Attempt, CutOffStarts, describe, lock};
 use crate::domain::Micros;
 use crate::script::{Answer, HostCall};
 use crate::store::{LedgerEntry, LedgerKind};
@@ -55,7 +57,7 @@ pub(crate) async fn put_in_place(
             found.insert(call.seq, reply);
         }
     }
-    book(attempt).await?;
+    book(attempt, &cut_off).await?;
     if !lock(&attempt.sessions).has_finished() {
         return Err("none of its sessions had finished".to_owned());
     }
@@ -122,12 +124,15 @@ fn put_aside(spool: &Path) -> std::io::Result<()> {
 
 /// Books every start of a session that was cut off, as a cost that nobody knows, and keeps its log. Doing it again
 /// changes nothing.
-async fn book(attempt: &Attempt) -> Result<(), String> {
+async fn book(attempt: &Attempt, cut_off: &[CutOff]) -> Result<(), String> {
     let services = &attempt.context.services;
     let lost =
         aside(&attempt.scratch).map_err(|error| format!("cannot list `{}`: {error}", attempt.scratch.display()))?;
-    let exempt = super::accounts::is_exempt(&services.plan, attempt.context.cell());
+    let mut starts = CutOffStarts::default();
     for (name, spool) in &lost {
+        let exempt = is_exempt(attempt, cut_off, number_of(name));
+        starts.all += 1;
+        starts.billable += u32::from(!exempt);
         let entry = LedgerEntry {
             attempt: attempt.id.clone(),
             kind: LedgerKind::Spend,
@@ -142,8 +147,26 @@ async fn book(attempt: &Attempt) -> Result<(), String> {
         super::spool::keep(spool, &folder, &services.redactor).map_err(|error| describe(&error))?;
         attempt.warn(format!("{} was cut off when its host died; what that start cost is unknown", readable(name)));
     }
-    attempt.cut_off.store(u32::try_from(lost.len()).unwrap_or(u32::MAX), std::sync::atomic::Ordering::Relaxed);
+    *lock(&attempt.cut_off) = starts;
     Ok(())
+}
+
+/// Tells whether a start that was cut off stays off the budget, by the model that its session was to have, or has had
+/// since. What cannot be told counts.
+fn is_exempt(attempt: &Attempt, cut_off: &[CutOff], session: Option<u32>) -> bool {
+    let Some(session) = session else { return false };
+    if let Some(exempt) = lock(&attempt.sessions).record(session).and_then(|record| record.exempt) {
+        return exempt;
+    }
+    let call = cut_off.iter().find(|call| call.session == Some(session)).map(|cut_off| &cut_off.call);
+    let Some(HostCall::Session(call)) = call else { return false };
+    let Ok((model, _)) = choose_model(attempt, call) else { return false };
+    accounts::is_exempt_session(&attempt.context.services.plan, attempt.context.cell(), &model.name)
+}
+
+/// Returns the session whose spool has this name.
+fn number_of(name: &str) -> Option<u32> {
+    name.strip_prefix("session-")?.split(ASIDE).next()?.parse().ok()
 }
 
 fn readable(name: &str) -> String {
@@ -213,7 +236,7 @@ mod tests {
         fs::create_dir(dir.path().join("session-4")).expect("made");
         let names: Vec<_> = aside(dir.path()).expect("listed").into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["session-3-cut-off-1", "session-3-cut-off-2"]);
-        assert_eq!(readable(&names[0]), "session 3");
+        assert_eq!((readable(&names[0]), number_of(&names[0])), ("session 3".to_owned(), Some(3)));
     }
 
     #[test]

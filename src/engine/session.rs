@@ -155,22 +155,23 @@ async fn within_limits(attempt: &Attempt, mut setup: Setup) -> Result<Setup, Hos
     let failed = |error: StoreError| attempt.halt(Failure::Store { message: describe(&error) });
     let before = accounts::spent_before(context, &attempt.id).await.map_err(failed)?;
     let by_run = accounts::limit_by_run(context, &attempt.id).await.map_err(failed)?;
+    let exempt = accounts::is_exempt_session(&context.services.plan, context.cell(), &setup.model.name);
     let mut book = lock(&attempt.sessions);
     let spent = book.spent();
-    let by_cell = limits.cell_cost.map(|cap| cap - before);
-    book.purse.set_limit([by_cell, by_run].into_iter().flatten().min());
-    let left = book.purse.left(spent);
+    book.purse.set_limits(limits.cell_cost.map(|cap| cap - before), by_run);
+    let left = book.purse.left(spent, exempt);
     if left.is_some_and(|left| left <= Micros::ZERO) {
-        let run_is_out = by_run.is_some_and(|run| by_cell.is_none_or(|cell| run < cell));
-        let whose = if run_is_out { "run" } else { "cell" };
+        // An exempt session is bounded by its cell alone.
+        let cell_is_out = book.purse.left(spent, true).is_some_and(|left| left <= Micros::ZERO);
+        let whose = if cell_is_out { "cell" } else { "run" };
         return Err(HostError::Refused {
             limit: "budget".to_owned(),
-            message: format!("the {whose}'s budget is used up ({spent} spent by this attempt)"),
+            message: format!("the {whose}'s budget is used up ({} spent by this attempt)", spent.total),
         });
     }
     let own = [setup.max_cost, limits.session_cost].into_iter().flatten().min();
     // A promise of more than there is would only keep others from what is left.
-    book.purse.begin(setup.index, own.map(|own| left.map_or(own, |left| own.min(left))));
+    book.purse.begin(setup.index, own.map(|own| left.map_or(own, |left| own.min(left))), exempt);
     setup.max_cost = [own, left].into_iter().flatten().min();
     Ok(setup)
 }
@@ -298,11 +299,10 @@ async fn show(attempt: Arc<Attempt>, (session, provider): (u32, String), mut eve
 /// Keeps a session before its answer reaches the script: money first.
 async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result<(), HostError> {
     let services = &attempt.context.services;
-    let billable = accounts::billable(&services.plan, attempt.context.cell(), record);
     // First of all, so that the attempt's own record never tells less than was held, and spent, whatever fails below.
     // Its money stays in the purse until the ledger has it: no other session may take it in between.
     lock(&attempt.sessions).note(record.clone());
-    if let Err(error) = services.store.add_session(&attempt.id, record, billable).await {
+    if let Err(error) = services.store.add_session(&attempt.id, record, record.billable()).await {
         return Err(attempt.halt(Failure::Store { message: describe(&error) }));
     }
     lock(&attempt.sessions).settle(record.index);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::accounts;
 use super::checkpoints::Checkpoints;
 use super::checks;
 use super::journal::Reply;
@@ -41,6 +42,14 @@ pub(crate) struct Deadline {
     pub(crate) limit: Duration,
 }
 
+/// Starts of sessions whose cost nobody knows, since their host died.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CutOffStarts {
+    pub(crate) all: u32,
+    /// Those whose cost would count against the budget.
+    pub(crate) billable: u32,
+}
+
 /// The state of one executing attempt.
 pub(crate) struct Attempt {
     pub(crate) context: CellContext,
@@ -63,8 +72,7 @@ pub(crate) struct Attempt {
     pub(crate) checkpoints: Checkpoints,
     /// What a reader of the record should know of the attempt's going on.
     pub(crate) warnings: Mutex<Vec<String>>,
-    /// Starts of sessions whose cost nobody knows, since their host died.
-    pub(crate) cut_off: AtomicU32,
+    pub(crate) cut_off: Mutex<CutOffStarts>,
     pub(crate) diffs: AtomicU32,
     pub(crate) log: Mutex<Vec<String>>,
     pub(crate) tracker: TaskTracker,
@@ -265,9 +273,12 @@ impl Attempt {
         let mut book = lock(&self.sessions);
         let spent = book.spent();
         if book.is_empty() {
-            book.purse.set_limit(self.context.services.plan.limits.cell_cost);
+            book.purse.set_limits(self.context.services.plan.limits.cell_cost, None);
         }
-        BudgetAnswer { remaining: book.purse.left(spent).map(|left| left.max(Micros::ZERO)), spent }
+        // What a paid model costs in an exempt cell is told by its refusal: this is about the cell's own model.
+        let exempt = accounts::is_exempt(&self.context.services.plan, self.context.cell());
+        let left = book.purse.left(spent, exempt);
+        BudgetAnswer { remaining: left.map(|left| left.max(Micros::ZERO)), spent: spent.total }
     }
 
     pub(crate) fn log(&self, level: &str, text: &str) -> Answer {

@@ -53,11 +53,11 @@ impl Store {
 /// What an attempt's row says of a record whose start nobody stored.
 const NOBODY: &str = "";
 
-/// Returns the part of a session's cost that counts against the budget. Exemption is all or nothing: a cell's sessions
-/// count in full or not at all.
+/// Returns the part of a session's cost that counts against the budget. An older record does not say it of each session;
+/// there all count or none, by the attempt's own figure.
 pub(super) fn billable_of(record: &RunRecord, session: &SessionRecord) -> Option<Micros> {
-    let exempt = record.billable_cost == Some(Micros::ZERO);
-    if exempt { Some(Micros::ZERO) } else { session.cost }
+    let exempt = session.exempt.is_none() && record.billable_cost == Some(Micros::ZERO);
+    if exempt { Some(Micros::ZERO) } else { session.billable() }
 }
 
 /// Stores the end of an attempt, if it is still `acting`'s to end.

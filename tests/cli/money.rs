@@ -149,6 +149,32 @@ fn a_paid_model_counts_in_an_exempt_cell() {
 }
 
 #[test]
+fn the_runs_cap_stops_a_paid_session_of_an_exempt_cell_and_no_other() {
+    let bed = project(SPENDER, "");
+    let models = "models:\n  - {name: scripted-small, provider: scripted, cost_mode: subscription}\n  \
+                  - {name: scripted-large, provider: scripted, role: review}\n";
+    let file = TestBed::run_file("repeats: 1\nbudget_usd: 0.60\norchestrators: [{dir: ../mine}]\n");
+    bed.file("runs/demo.yaml", &file.replace("models:\n  - {name: scripted-small, provider: scripted}\n", models));
+    // The first one spends 20 cents of nobody's budget before its own limit stops it.
+    with_script(
+        &bed,
+        "session(task.prompt, { max_cost = 0.15 })\nlocal paid = session('x', { model = 'scripted-large' })\n\
+         log.info(paid.reason)\nlocal refused, why = pcall(session, 'x', { model = 'scripted-large' })\n\
+         log.info(tostring(why))\nlog.info(session('x', { max_cost = 0.05 }).reason)\n",
+    );
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines", "--only", "*small*"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let record = bed.record("greeting");
+    let costs: Vec<_> = sessions(&record).iter().map(|session| session["cost"].as_i64()).collect();
+    // A step of the dear model is 50 cents: two of them are over the cap, and there is no third.
+    assert_eq!(costs, [Some(200_000), Some(1_000_000), Some(100_000)], "{record}");
+    let log = record["script_log"].to_string();
+    assert!(log.contains("cost limit of $0.6000 reached: $1.0000 spent"), "{log}");
+    assert!(log.contains("the run's budget is used up"), "{log}");
+    assert_eq!((&record["cost"], &record["billable_cost"]), (&1_300_000.into(), &1_000_000.into()));
+}
+
+#[test]
 fn a_cells_limit_is_for_all_its_attempts() {
     let steps = "[{message: x}, {usage: {input: 100000, output: 0}}, {provider: overloaded}]";
     let bed = project(steps, "repeats: 1\nlimits: {cell_cost: 0.10}\nretry: {infrastructure: 2}\n");

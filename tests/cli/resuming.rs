@@ -61,15 +61,21 @@ fn agents(bed: &TestBed) -> Vec<String> {
 /// A project whose host was killed while the second session ran.
 fn killed_in_the_second_session() -> TestBed {
     let bed = project();
-    let mut host = bed.start(&["run", "runs/demo.yaml", "--progress", "none"]);
+    kill_in_the_second_session(&bed);
+    bed
+}
+
+/// Starts the run `demo` of one cell, and kills its host in the second session.
+fn kill_in_the_second_session(bed: &TestBed) {
+    let only = ["run", "runs/demo.yaml", "--progress", "none", "--only", "*small*"];
+    let mut host = bed.start(&only);
     let began = Instant::now();
-    while agents(&bed).len() < 2 {
+    while agents(bed).len() < 2 {
         assert!(began.elapsed() < Duration::from_secs(60), "the second session never began");
         std::thread::sleep(Duration::from_millis(10));
     }
     host.kill().expect("killed");
     host.wait().expect("ends");
-    bed
 }
 
 /// Ends the agent that a dead host has left, so that it cannot finish by itself.
@@ -110,6 +116,29 @@ fn a_session_that_was_cut_off_is_held_again_over_the_workspace_as_it_was_before(
     assert!(record["cost"].is_null() && warnings(&record).contains("session 2 was cut off"), "{record}");
     assert!(ran.stderr.contains("at least $0.0003 / no budget cap"), "{}", ran.stderr);
     assert!(scratch(&bed).is_empty());
+}
+
+#[test]
+fn what_a_cut_off_session_cost_is_unknown_to_the_budget_where_its_model_is_paid_and_nothing_where_it_is_not() {
+    for (model, billed) in [("scripted-large", None), ("scripted-small", Some(0))] {
+        let bed = project();
+        let file = std::fs::read_to_string(bed.path().join("runs/demo.yaml")).expect("read");
+        let models = "{name: scripted-small, provider: none, cost_mode: subscription}, \
+                      {name: scripted-large, provider: none, role: review}";
+        bed.file("runs/demo.yaml", &file.replace("{name: scripted-small, provider: none}", models));
+        let script = SCRIPT.replace("label = \"second\"", &format!("label = \"second\", model = \"{model}\""));
+        bed.file("two/runner.lua", &script);
+        kill_in_the_second_session(&bed);
+        end_the_agent(&bed);
+        bed.file("go", "");
+        let ran = bed.run(&["resume", "--progress", "lines"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let unknown = "SELECT billable_micros FROM ledger WHERE amount_micros IS NULL";
+        let found: Option<i64> = database(&bed).query_row(unknown, [], |row| row.get(0)).expect("one entry");
+        assert_eq!(found, billed, "{model}");
+        let record = bed.record(CELL);
+        assert_eq!((&record["cost"], record["billable_cost"].as_i64()), (&Value::Null, billed), "{record}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use refrain::domain::{ExitClass, Micros};
+use refrain::domain::{ExitClass, Micros, SessionRecord};
 use refrain::store::record_file::{read_record, write_atomic, write_record};
 use refrain::store::{Layout, Owner, Reservation, ResultExtra, ResultFilter, Store, StoreError};
 
@@ -83,6 +83,24 @@ fn a_lost_database_is_rebuilt_from_the_records() {
     assert_eq!(rebuilt.refused.len(), 2);
     assert!(rebuilt.refused.iter().all(|error| matches!(error, StoreError::Record { .. })));
     assert_eq!(store.results(None, &ResultFilter::default()).wait().unwrap(), before);
+}
+
+#[test]
+fn an_imported_record_bills_each_session_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::new(folder.path().join(".refrain"));
+    let store = open(&folder);
+    let of = |index, cost, exempt| SessionRecord { exempt, ..session(index, Some(cost)) };
+    // A cell on a subscription whose script asked for a paid model once; and the same before sessions told who pays.
+    for (cell, own, paid) in [("a", Some(true), Some(false)), ("b", None, None)] {
+        let id = attempt("nightly", cell, 1);
+        let mut finished = record(&id, ExitClass::Pass, vec![of(1, 100, own), of(2, 500, paid)]);
+        finished.billable_cost = Some(Micros::new(if own.is_some() { 500 } else { 0 }));
+        write_record(&layout, &finished).unwrap();
+    }
+    assert_eq!(store.rebuild(&layout).wait().unwrap().imported.len(), 2);
+    let totals = store.ledger_totals(&run("nightly")).wait().unwrap();
+    assert_eq!((totals.total, totals.billable_spent), (Micros::new(1_200), Micros::new(500)));
 }
 
 #[test]

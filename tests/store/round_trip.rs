@@ -72,10 +72,10 @@ prop_compose! {
         (cost, reported_cost) in (money(), money()),
         (turns, tool_calls, harness_session) in (any::<Option<u64>>(), any::<Option<u64>>(), of(text())),
         (started_at, duration, longest_silence) in (moment(), duration(), of(duration())),
-        (role, warnings) in (of(prop_oneof![Just(ModelRole::Implementation), Just(ModelRole::Review)]), vec(text(), 0..3)),
+        (role, exempt, warnings) in (of(prop_oneof![Just(ModelRole::Implementation), Just(ModelRole::Review)]), any::<Option<bool>>(), vec(text(), 0..3)),
     ) -> SessionRecord {
         SessionRecord {
-            index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, reported_cost, turns,
+            index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, reported_cost, exempt, turns,
             tool_calls, harness_session, started_at, duration, longest_silence, warnings,
         }
     }

@@ -82,8 +82,7 @@ pub(crate) fn session(index: u32, cost: Option<i64>) -> SessionRecord {
         harness_session: None,
         started_at: at(2),
         duration: Duration::from_millis(1_500),
-        longest_silence: None,
-        warnings: Vec::new(),
+        ..SessionRecord::completed(index, at(2), "done")
     }
 }
 

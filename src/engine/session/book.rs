@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::purse::Purse;
+use super::super::purse::{Purse, Spent};
 use super::super::spool::Ends;
 use crate::domain::{Micros, SessionRecord};
 
@@ -61,7 +61,7 @@ impl SessionBook {
 
     /// Takes a session that is not stored yet: the purse holds what it cost until then.
     pub(super) fn note(&mut self, record: SessionRecord) {
-        self.purse.ended(record.index, record.cost.unwrap_or(Micros::ZERO));
+        self.purse.ended(record.index, record.cost.unwrap_or(Micros::ZERO), record.exempt == Some(true));
         self.records.insert(record.index, record);
     }
 
@@ -78,8 +78,12 @@ impl SessionBook {
     }
 
     /// Returns what the sessions on the ledger cost, as far as it is known; what the others cost is in the purse.
-    pub(crate) fn spent(&self) -> Micros {
-        self.records.values().filter(|record| !self.purse.holds(record.index)).filter_map(|record| record.cost).sum()
+    pub(crate) fn spent(&self) -> Spent {
+        let settled = || self.records.values().filter(|record| !self.purse.holds(record.index));
+        Spent {
+            total: settled().filter_map(|record| record.cost).sum(),
+            billable: settled().filter_map(SessionRecord::billable).sum(),
+        }
     }
 }
 
@@ -97,17 +101,17 @@ mod tests {
     #[test]
     fn what_a_session_cost_is_nobody_elses_before_the_ledger_has_it_nor_after() {
         let mut book = SessionBook::default();
-        book.purse.set_limit(Some(Micros::new(100)));
-        book.purse.begin(1, Some(Micros::new(90)));
-        book.purse.begin(2, None);
+        book.purse.set_limits(None, Some(Micros::new(100)));
+        book.purse.begin(1, Some(Micros::new(90)), false);
+        book.purse.begin(2, None, false);
         book.note(session(1, 60));
         // It is over, but the ledger does not know it: a limit that is made from the ledger now holds its 60 still.
-        assert_eq!(book.spent(), Micros::ZERO);
-        assert_eq!(book.purse.left(book.spent()), Some(Micros::new(40)));
+        assert_eq!(book.spent(), Spent::default());
+        assert_eq!(book.purse.left(book.spent(), false), Some(Micros::new(40)));
         assert_eq!(book.purse.spend(2, Micros::new(41), book.spent()), Some(Micros::new(40)));
         assert!(book.record(1).is_some(), "its record is there whatever becomes of the ledger");
         book.settle(1);
-        assert_eq!(book.spent(), Micros::new(60));
+        assert_eq!(book.spent(), Spent { total: Micros::new(60), billable: Micros::new(60) });
         assert_eq!(book.purse.spend(2, Micros::new(41), book.spent()), Some(Micros::new(40)));
     }
 }

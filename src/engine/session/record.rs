@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::super::accounts;
 use super::super::casting::own_reviewer;
 use super::super::world::{Attempt, describe};
 use super::{Setup, price_of};
@@ -33,6 +34,7 @@ pub(super) fn of_result(attempt: &Attempt, setup: &Setup, call: &SessionCall, re
         usage: reading.usage,
         cost: priced.or(reading.cost),
         reported_cost: reading.cost,
+        exempt: Some(is_exempt(attempt, setup)),
         turns: reading.turns,
         tool_calls: reading.tool_calls,
         // An id is kept only where something can be done with it: scripts see it as `resumable`.
@@ -78,6 +80,7 @@ pub(super) fn broken_off(
         usage: if ran { Usage::UNKNOWN } else { Usage::ZERO },
         cost: (!ran).then_some(Micros::ZERO),
         reported_cost: None,
+        exempt: Some(is_exempt(attempt, setup)),
         turns: None,
         tool_calls: None,
         harness_session: None,
@@ -86,6 +89,10 @@ pub(super) fn broken_off(
         longest_silence: None,
         warnings: own_reviewer(attempt, &setup.model, setup.role).into_iter().collect(),
     }
+}
+
+fn is_exempt(attempt: &Attempt, setup: &Setup) -> bool {
+    accounts::is_exempt_session(&attempt.context.services.plan, attempt.context.cell(), &setup.model.name)
 }
 
 /// A session that was stopped because the attempt ran out of time has timed out; it was not cancelled.

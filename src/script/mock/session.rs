@@ -135,8 +135,7 @@ impl MockSession {
             harness_session: Some(format!("mock-{index}")),
             started_at: started_at.unwrap_or(Timestamp::UNIX_EPOCH),
             duration,
-            longest_silence: None,
-            warnings: Vec::new(),
+            ..SessionRecord::completed(index, Timestamp::UNIX_EPOCH, "")
         })
     }
 
