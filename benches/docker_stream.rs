@@ -45,6 +45,7 @@ async fn main() {
         env: Vec::new(),
         image: Some(image.unwrap_or_else(|| "refrain-test/busybox:1".to_owned())),
         container: ContainerOptions::default(),
+        gateway: None,
     };
     let env = runtime.open(spec).await.expect("opens");
     let mut rates = Vec::new();

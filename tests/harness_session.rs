@@ -82,6 +82,7 @@ impl Bed {
             env: Vec::new(),
             image: None,
             container: ContainerOptions::default(),
+            gateway: None,
         };
         let env = LocalRuntime::new(clock.clone()).open(spec).await.unwrap();
         let request = SessionRequest {

@@ -10,10 +10,10 @@ use std::time::Duration;
 use refrain::clock::SystemClock;
 use refrain::domain::cell::CellId;
 use refrain::domain::failure::Timer;
-use refrain::domain::{AttemptId, ContainerOptions, RunName};
+use refrain::domain::{AttemptId, ContainerOptions, Network, RunName};
 use refrain::runtime::local::LocalRuntime;
 use refrain::runtime::{
-    Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, Limits, Output, Runtime, RuntimeError,
+    Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, GatewayDoors, Limits, Output, Runtime, RuntimeError,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +33,7 @@ fn spec(scratch: &Path) -> EnvironmentSpec {
         env: Vec::new(),
         image: None,
         container: ContainerOptions::default(),
+        gateway: None,
     }
 }
 
@@ -304,4 +305,24 @@ async fn preflight_names_what_is_missing() {
     assert!(matches!(error, RuntimeError::Unavailable { .. }), "{error}");
     let info = runtime().preflight().await.unwrap();
     assert!(info.notes[0].starts_with("no isolation"));
+}
+
+/// Commands are processes of this machine, so they reach what listens on its loopback device.
+#[tokio::test]
+async fn a_gateway_on_the_loopback_device_is_reached() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = runtime();
+    let doors = runtime.gateway_doors(Network::Bridge, dir.path()).await.unwrap();
+    assert_eq!(doors, GatewayDoors::loopback());
+    let listener = std::net::TcpListener::bind(doors.tcp.unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let gateway = Some(GatewayDoors { tcp: Some(address), unix: None });
+    let env = runtime.open(EnvironmentSpec { gateway, ..spec(&dir.path().join("with")) }).await.unwrap();
+    assert_eq!(env.gateway_address().await.unwrap(), format!("http://{address}"));
+    env.close().await.unwrap();
+
+    let without = runtime.open(spec(&dir.path().join("without"))).await.unwrap();
+    let Err(RuntimeError::Unavailable { message, hint }) = without.gateway_address().await else { panic!("an error") };
+    assert!(message.contains("no gateway") && hint.contains("127.0.0.1"), "{message}: {hint}");
+    without.close().await.unwrap();
 }

@@ -63,6 +63,7 @@ pub fn agent_environment(id: &AttemptId, scratch: &Path) -> EnvironmentSpec {
         env: Vec::new(),
         image: None,
         container: ContainerOptions::default(),
+        gateway: None,
     }
 }
 

@@ -89,6 +89,7 @@ impl TestSuiteEvaluator {
             env: Vec::new(),
             image: input.image.map(str::to_owned),
             container: input.container.clone(),
+            gateway: None,
         };
         let environment = input.runtime.open(spec).await?;
         let ran = async {

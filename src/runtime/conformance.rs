@@ -29,6 +29,7 @@ pub async fn check(runtime: &dyn Runtime, scratch: &Path) -> Vec<String> {
         env: vec![("REFRAIN_CHECK".to_owned(), "from the spec".to_owned())],
         image: None,
         container: ContainerOptions::default(),
+        gateway: None,
     };
     let environment = match runtime.open(spec).await {
         Ok(environment) => environment,

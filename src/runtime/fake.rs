@@ -238,6 +238,10 @@ impl Environment for FakeEnvironment {
         self.inner.get(from, to).await
     }
 
+    async fn gateway_address(&self) -> Result<String, RuntimeError> {
+        self.inner.gateway_address().await
+    }
+
     async fn quiesce(&self) -> Result<Quiescence, RuntimeError> {
         self.inner.quiesce().await
     }

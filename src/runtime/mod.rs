@@ -12,6 +12,7 @@ pub mod docker;
 #[cfg(any(test, feature = "test-util"))]
 pub mod fake;
 mod folder;
+mod gateway;
 pub mod local;
 pub(crate) mod owner;
 pub mod prepare;
@@ -22,9 +23,10 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Captured, Chunk, Command, ExecEnd, ExecReport, Limits, OutOfMemory, Output, Stdin, Stream};
+pub use gateway::GatewayDoors;
 pub use prepare::{Install, InstallFault, PrepareRequest, PreparedImage, Progress};
 
-use crate::domain::{AttemptId, ContainerOptions};
+use crate::domain::{AttemptId, ContainerOptions, Network};
 
 /// Why a runtime could not do its part.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +110,9 @@ pub struct EnvironmentSpec {
     pub image: Option<String>,
     /// What it may use, for runtimes whose environments are containers.
     pub container: ContainerOptions,
+    /// Where the gateway listens that its commands reach: with the port and the socket that there are, not those that
+    /// were asked for. `None` for environments that have no business with it, such as those of hidden tests.
+    pub gateway: Option<GatewayDoors>,
 }
 
 /// What was left of an agent's processes when they were ended.
@@ -149,6 +154,26 @@ pub trait Runtime: Send + Sync {
     ) -> Result<Option<PreparedImage>, RuntimeError> {
         let _ = (request, progress);
         Ok(None)
+    }
+
+    /// Says where a gateway of this process has to listen so that environments of a network reach it, before any of
+    /// them is opened. `root` is the store's folder for scratch; a socket lies below it. Nothing is created.
+    ///
+    /// The gateway may listen on another port or address if the user wants it; what came of it goes into
+    /// [`EnvironmentSpec::gateway`]. Environments of a network without any way out get neither address nor socket.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Unavailable`] where environments of this network cannot reach this process, with what to do.
+    async fn gateway_doors(&self, network: Network, root: &Path) -> Result<GatewayDoors, RuntimeError> {
+        let _ = (network, root);
+        if self.is_host() {
+            return Ok(GatewayDoors::loopback());
+        }
+        Err(RuntimeError::Unavailable {
+            message: format!("the runtime `{}` does not say how its environments reach a gateway", self.name()),
+            hint: "switch the gateway off for this run, or use `runtime: docker` or `runtime: local`".to_owned(),
+        })
     }
 
     /// Opens an environment with an empty workspace. Cancel-safe: a dropped future leaves nothing that
@@ -260,6 +285,20 @@ pub trait Environment: Send + Sync {
         Err(RuntimeError::Unavailable {
             message: format!("there is no image that could hold `{}`", from.display()),
             hint: "use a runtime with images, such as `runtime: docker`".to_owned(),
+        })
+    }
+
+    /// Returns the base URL of the gateway as commands of this environment reach it, such as `http://127.0.0.1:8877`,
+    /// once it has been reached from inside. Cheap when asked again.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Unavailable`] where it was opened without a gateway, or the gateway cannot be reached: the message
+    /// names the address that was tried and from where.
+    async fn gateway_address(&self) -> Result<String, RuntimeError> {
+        Err(RuntimeError::Unavailable {
+            message: "the environment was opened without a gateway".to_owned(),
+            hint: "its runtime has to say how the gateway is reached".to_owned(),
         })
     }
 

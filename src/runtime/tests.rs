@@ -56,6 +56,7 @@ async fn a_fake_answers_writes_and_fails_as_told() {
         env: Vec::new(),
         image: None,
         container: ContainerOptions::default(),
+        gateway: None,
     };
     runtime.fail_open(RuntimeError::Lost("first try".to_owned()));
     assert!(runtime.open(spec()).await.is_err());

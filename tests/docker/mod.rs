@@ -43,6 +43,7 @@ pub fn spec(name: &str, image: &str, scratch: &Path) -> EnvironmentSpec {
         env: Vec::new(),
         image: Some(image.to_owned()),
         container: ContainerOptions::default(),
+        gateway: None,
     }
 }
 

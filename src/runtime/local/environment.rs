@@ -15,7 +15,7 @@ use super::reattach;
 use super::tree::{Ended, Tree};
 use crate::clock::Clock;
 use crate::runtime::folder::Folder;
-use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
+use crate::runtime::{Command, Environment, ExecReport, GatewayDoors, Output, Quiescence, RuntimeError};
 
 /// The variable that marks every process of an environment.
 const ENVIRONMENT_MARK: &str = "REFRAIN_ENVIRONMENT";
@@ -29,6 +29,7 @@ pub(super) struct LocalEnvironment {
     scratch: PathBuf,
     home: PathBuf,
     around: Surroundings,
+    gateway: Option<GatewayDoors>,
     clock: Arc<dyn Clock>,
     commands: AtomicU64,
     /// The tree of all commands since the first one, and when that began.
@@ -45,11 +46,17 @@ impl LocalEnvironment {
             id,
             scratch,
             home,
+            gateway: None,
             clock,
             commands: AtomicU64::new(0),
             tree: Mutex::new(None),
             stirred: AtomicBool::new(false),
         }
+    }
+
+    /// Sets where the gateway listens that commands reach.
+    pub(super) fn with_gateway(self, gateway: Option<GatewayDoors>) -> Self {
+        Self { gateway, ..self }
     }
 
     /// Notes that a command has begun.
@@ -192,6 +199,15 @@ impl Environment for LocalEnvironment {
 
     async fn get(&self, from: &Path, to: &Path) -> Result<Vec<String>, RuntimeError> {
         self.copy(Place::in_environment(self, from)?, Place::on_host(to)).await
+    }
+
+    async fn gateway_address(&self) -> Result<String, RuntimeError> {
+        // Commands are processes of this machine like the gateway itself: what it listens on they reach.
+        let base = self.gateway.as_ref().and_then(GatewayDoors::base_on_this_machine);
+        base.ok_or_else(|| RuntimeError::Unavailable {
+            message: "no gateway listens on TCP, and processes of this machine use no other".to_owned(),
+            hint: "let the gateway listen on 127.0.0.1, or switch it off for this run".to_owned(),
+        })
     }
 
     async fn quiesce(&self) -> Result<Quiescence, RuntimeError> {

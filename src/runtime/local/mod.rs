@@ -89,7 +89,7 @@ impl LocalRuntime {
             ("TMPDIR".to_owned(), text("tmp")),
         ];
         env.extend(spec.env.iter().cloned());
-        LocalEnvironment::new(id, scratch, env, Arc::clone(&self.clock))
+        LocalEnvironment::new(id, scratch, env, Arc::clone(&self.clock)).with_gateway(spec.gateway.clone())
     }
 }
 
