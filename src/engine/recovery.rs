@@ -1,7 +1,7 @@
 //! What an earlier host of an attempt had begun and not finished when it died.
 //!
-//! A session is finished if its record is in the store, or if its log holds a terminal record: it is taken up as it is
-//! and never held twice. Any other is lost: what it cost is unknown, which the ledger says, and it is held anew over the
+//! A session is finished if its record is in the store, if its log holds a terminal record, or if its environment knows
+//! that its command had ended by itself: it is taken up as it is and never held twice. Any other is lost: what it cost is unknown, which the ledger says, and it is held anew over the
 //! workspace as it was before.
 
 use std::collections::HashMap;

@@ -113,8 +113,8 @@ pub(crate) async fn take_up_log(
         return Ok(None);
     };
     let options = SessionOptions::new(spool(attempt, index), Arc::clone(&attempt.context.services.clock));
-    let resumed = call.continue_from.is_some();
-    let Some(result) = session::read_left(&*harness, &options, resumed, started_at).await? else { return Ok(None) };
+    let how = (call.continue_from.is_some(), started_at);
+    let Some(result) = session::read_left(&*attempt.env, &*harness, &options, how).await? else { return Ok(None) };
     let timeout = (attempt.deadline.timer, attempt.deadline.limit);
     let setup = Setup { index, harness, model, role, resume: None, max_cost: None, timeout };
     let record = record::of_result(attempt, &setup, call, &result);

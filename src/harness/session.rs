@@ -160,51 +160,61 @@ pub async fn run(
     Ok(SessionResult { end, exec, reading, started_at })
 }
 
-/// Reads what a session has left whose host died. `None` where its log holds no terminal record: nothing then proves that
-/// the agent had finished. Its processes must be gone.
+/// Reads what a session has left whose host died, `resumed` telling whether it went on with an earlier one, and when it
+/// began. `None` where nothing proves that the agent had finished: neither a terminal record in its log, nor what `env`
+/// knows of the command's end. Its processes must be gone.
 ///
 /// # Errors
 ///
 /// [`HarnessError::File`] if the log cannot be read.
 pub async fn read_left(
+    env: &dyn Environment,
     harness: &dyn Harness,
     options: &SessionOptions,
-    resumed: bool,
-    started_at: Timestamp,
+    (resumed, started_at): (bool, Timestamp),
 ) -> Result<Option<SessionResult>, HarnessError> {
     let log = options.stdout_log();
     let Ok(metadata) = tokio::fs::metadata(&log).await else { return Ok(None) };
-    let mut reading = read_again(harness.reader(), options, None).await?;
-    if reading.outcome.is_none() {
+    let ended = env.ended(&log);
+    let mut reading = read_again(harness.reader(), options, ended.as_ref().and_then(|exec| exec.exit_code)).await?;
+    let recorded = reading.outcome.is_some();
+    if !recorded && ended.is_none() {
         return Ok(None);
     }
     part_from_resumed(&mut reading, resumed);
-    // The host's clock stopped with it; the file system has noted when the agent wrote last.
-    let last = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(started_at);
-    let exec = ExecReport {
-        end: ExecEnd::Stopped,
-        exit_code: None,
-        signal: None,
-        stdout: Captured { bytes: Vec::new(), total: metadata.len(), cut: metadata.len() > 0 },
-        stderr: Captured::default(),
-        duration: Duration::try_from(last.duration_since(started_at)).unwrap_or_default(),
-        longest_silence: Duration::ZERO,
-        leftovers: 0,
-        out_of_memory: None,
-        notes: Vec::new(),
-    };
+    let stop = if ended.is_some() { None } else { Some(Stop::AfterRecord) };
+    let exec = ended.unwrap_or_else(|| cut_off(&metadata, started_at));
     let mut warnings = Vec::new();
     let evidence = Evidence {
         exec: &exec,
-        stop: Some(&Stop::AfterRecord),
-        recorded: true,
+        stop: stop.as_ref(),
+        recorded,
         reading: &reading,
         deadline: None,
         printed: metadata.len() > 0,
     };
     let end = ending::decide(evidence, &mut warnings);
     reading.warnings.push("its host died; the log shows that it had finished".to_owned());
+    reading.warnings.extend(exec.notes.iter().cloned());
     Ok(Some(SessionResult { end, exec, reading, started_at }))
+}
+
+/// The report of a command that had printed its terminal record when it was ended.
+fn cut_off(log: &std::fs::Metadata, started_at: Timestamp) -> ExecReport {
+    // The host's clock stopped with it; the file system has noted when the agent wrote last.
+    let last = log.modified().ok().and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(started_at);
+    ExecReport {
+        end: ExecEnd::Stopped,
+        exit_code: None,
+        signal: None,
+        stdout: Captured { bytes: Vec::new(), total: log.len(), cut: log.len() > 0 },
+        stderr: Captured::default(),
+        duration: Duration::try_from(last.duration_since(started_at)).unwrap_or_default(),
+        longest_silence: Duration::ZERO,
+        leftovers: 0,
+        out_of_memory: None,
+        notes: Vec::new(),
+    }
 }
 
 /// Takes the figures out of a reading that also counts the sessions it resumed.

@@ -3,6 +3,8 @@
 //! [`check`] opens real environments and runs real `sh` commands in them. It needs a POSIX shell in the environment,
 //! and some ten seconds, because several rules are about time.
 
+mod reattach;
+
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use super::{Command, Environment, EnvironmentSpec, ExecEnd, ExecReport, Limits, 
 use crate::domain::cell::CellId;
 use crate::domain::failure::Timer;
 use crate::domain::{AttemptId, ContainerOptions, RunName};
+
+pub use reattach::{check_left, leave};
 
 /// Checks a runtime. `scratch` is an empty folder on the host. Returns one line for each rule that is broken.
 pub async fn check(runtime: &dyn Runtime, scratch: &Path) -> Vec<String> {

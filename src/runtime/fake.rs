@@ -139,6 +139,15 @@ impl Runtime for FakeRuntime {
     async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {
         self.inner.sweep(root).await
     }
+
+    async fn reattach(&self, spec: &EnvironmentSpec) -> Result<Option<Box<dyn Environment>>, RuntimeError> {
+        let Some(inner) = self.inner.reattach(spec).await? else { return Ok(None) };
+        Ok(Some(Box::new(FakeEnvironment { inner, runtime: self.clone() })))
+    }
+
+    async fn sweep_except(&self, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
+        self.inner.sweep_except(root, kept).await
+    }
 }
 
 struct FakeEnvironment {

@@ -193,7 +193,9 @@ pub trait Runtime: Send + Sync {
     async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError>;
 
     /// Opens an environment again that a host which is gone had opened for the same attempt and purpose: with its files
-    /// as they are and none of its processes. `None` where there is none, or where its files cannot be believed.
+    /// as they are and none of its processes. What its commands have printed into files is there as far as they came. Of
+    /// several hosts that ask at the same time one gets it. `None` where there is none, or where its files cannot be
+    /// believed.
     ///
     /// # Errors
     ///
@@ -250,6 +252,13 @@ pub trait Environment: Send + Sync {
         output: Output,
         stop: &CancellationToken,
     ) -> Result<ExecReport, RuntimeError>;
+
+    /// Returns how a command ended that an earlier host had begun with its standard output spooled to `stdout`, if it
+    /// ended by itself. Only an environment that was reattached can know; `None` where that cannot be proved.
+    fn ended(&self, stdout: &Path) -> Option<ExecReport> {
+        let _ = stdout;
+        None
+    }
 
     /// Copies the tree below the host folder `from` to `to` (absolute, inside the environment; created when missing).
     /// Symlinks stay symlinks, modes keep their executable bit.

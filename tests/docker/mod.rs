@@ -7,11 +7,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use refrain::clock::SystemClock;
 use refrain::domain::cell::CellId;
 use refrain::domain::{AttemptId, ContainerOptions, RunName};
 use refrain::runtime::docker::{DockerEndpoint, DockerRuntime};
-use refrain::runtime::{EnvironmentSpec, Runtime};
+use refrain::runtime::{Environment, EnvironmentSpec, Runtime, RuntimeError, RuntimeInfo};
 
 /// A shell, its small tools, a line for root in its table of users, and nothing else.
 pub const BUSYBOX: &str = "refrain-test/busybox:1";
@@ -21,8 +22,7 @@ pub const DEBIAN: &str = "refrain-test/debian:1";
 /// Returns a runtime, or `None` where no daemon answers: the caller then returns. With `REFRAIN_REQUIRE_DOCKER` set a
 /// missing daemon fails the test instead.
 pub async fn runtime() -> Option<DockerRuntime> {
-    let endpoint = DockerEndpoint::from_variables(|name| std::env::var(name).ok());
-    let runtime = DockerRuntime::new(Arc::new(SystemClock::new()), endpoint);
+    let runtime = unchecked();
     match runtime.preflight().await {
         Ok(_) => Some(runtime),
         Err(error) => {
@@ -30,6 +30,42 @@ pub async fn runtime() -> Option<DockerRuntime> {
             println!("skipped: no Docker daemon");
             None
         }
+    }
+}
+
+/// Returns a runtime, whether a daemon answers or not.
+pub fn unchecked() -> DockerRuntime {
+    let endpoint = DockerEndpoint::from_variables(|name| std::env::var(name).ok());
+    DockerRuntime::new(Arc::new(SystemClock::new()), endpoint)
+}
+
+/// The runtime with an image for those who name none.
+pub struct With(pub DockerRuntime, pub &'static str);
+
+#[async_trait]
+impl Runtime for With {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    async fn preflight(&self) -> Result<RuntimeInfo, RuntimeError> {
+        self.0.preflight().await
+    }
+
+    async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
+        self.0.open(EnvironmentSpec { image: Some(self.1.to_owned()), ..spec }).await
+    }
+
+    async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {
+        self.0.sweep(root).await
+    }
+
+    async fn reattach(&self, spec: &EnvironmentSpec) -> Result<Option<Box<dyn Environment>>, RuntimeError> {
+        self.0.reattach(spec).await
+    }
+
+    async fn sweep_except(&self, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
+        self.0.sweep_except(root, kept).await
     }
 }
 

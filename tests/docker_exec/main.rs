@@ -12,14 +12,13 @@ mod faults;
 mod output;
 mod proxy;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use async_trait::async_trait;
-use docker::{BUSYBOX, DEBIAN, runtime, spec};
+use docker::{BUSYBOX, DEBIAN, With, runtime, spec};
 use refrain::domain::ContainerOptions;
 use refrain::runtime::conformance::check;
 use refrain::runtime::docker::DockerRuntime;
-use refrain::runtime::{Command, Environment, EnvironmentSpec, ExecReport, Output, Runtime, RuntimeError, RuntimeInfo};
+use refrain::runtime::{Command, Environment, EnvironmentSpec, ExecReport, Output, Runtime, RuntimeError};
 use tokio_util::sync::CancellationToken;
 
 /// An open container with a folder on the host.
@@ -82,28 +81,6 @@ impl Place {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The runtime with an image for those who name none.
-struct With(DockerRuntime, &'static str);
-
-#[async_trait]
-impl Runtime for With {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    async fn preflight(&self) -> Result<RuntimeInfo, RuntimeError> {
-        self.0.preflight().await
-    }
-
-    async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
-        self.0.open(EnvironmentSpec { image: Some(self.1.to_owned()), ..spec }).await
-    }
-
-    async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {
-        self.0.sweep(root).await
-    }
 }
 
 async fn conforms(image: &'static str) {

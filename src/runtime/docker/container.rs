@@ -1,5 +1,6 @@
 //! One container from its creation to its removal.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bollard::Docker;
@@ -8,6 +9,7 @@ use bollard::query_parameters::{
     CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, UploadToContainerOptionsBuilder,
 };
 
+use super::deed::{self, Deed};
 use super::error::{failed, is_absent};
 use super::exec::Commands;
 use super::image::Image;
@@ -25,9 +27,11 @@ pub(super) struct Container {
     /// Variables that every command gets.
     pub(super) env: Vec<(String, String)>,
     pub(super) commands: Commands,
+    /// The environment's folder on the host; `None` for a container that is only looked into.
+    pub(super) folder: Option<PathBuf>,
 }
 
-/// Creates and starts a container. One that cannot be started is removed again.
+/// Creates and starts a container. One that cannot be started is removed again, with its folder.
 pub(super) async fn open(
     client: &Docker,
     spec: &EnvironmentSpec,
@@ -36,11 +40,28 @@ pub(super) async fn open(
     lease: Duration,
 ) -> Result<Container, RuntimeError> {
     let body = describe(spec, image, network, lease);
-    let options = CreateContainerOptionsBuilder::new().name(&labels::name(spec)).build();
+    let name = labels::name(spec);
+    // First: whoever is killed on the way leaves what a sweep finds.
+    Deed::make_out(&spec.scratch, &name, image)?;
+    let opened = create_and_start(client, spec, image, (&name, body)).await;
+    if opened.is_err()
+        && let Err(left) = deed::remove(&spec.scratch)
+    {
+        tracing::warn!(container = name, error = %left, "the folder of a container was not removed");
+    }
+    opened
+}
+
+async fn create_and_start(
+    client: &Docker,
+    spec: &EnvironmentSpec,
+    image: &Image,
+    (name, body): (&str, ContainerCreateBody),
+) -> Result<Container, RuntimeError> {
+    let options = CreateContainerOptionsBuilder::new().name(name).build();
     let created = client.create_container(Some(options), body).await;
     let id = created.map_err(|error| failed("create a container", &error))?.id;
-    let (image, env) = (image.clone(), variables(spec, image));
-    let container = Container { client: client.clone(), id, image, env, commands: Commands::default() };
+    let container = Container::known(client, id, spec, image);
     match container.start().await {
         Ok(()) => Ok(container),
         Err(error) => {
@@ -53,6 +74,18 @@ pub(super) async fn open(
 }
 
 impl Container {
+    /// Describes the container of an environment.
+    pub(super) fn known(client: &Docker, id: String, spec: &EnvironmentSpec, image: &Image) -> Self {
+        Self {
+            client: client.clone(),
+            id,
+            image: image.clone(),
+            env: variables(spec, image),
+            commands: Commands::default(),
+            folder: Some(spec.scratch.clone()),
+        }
+    }
+
     async fn start(&self) -> Result<(), RuntimeError> {
         let started = self.client.start_container(&self.id, None).await;
         started.map_err(|error| failed("start a container", &error))

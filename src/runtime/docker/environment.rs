@@ -1,5 +1,6 @@
 //! An open container as an environment.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::container::Container;
 use super::lease::Lease;
-use super::{exec, image, layout, transfer};
+use super::reattach::TakenOver;
+use super::{deed, exec, image, layout, transfer};
 use crate::clock::Clock;
 use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
 
@@ -19,6 +21,8 @@ pub(super) struct DockerEnvironment {
     container: Arc<Container>,
     clock: Arc<dyn Clock>,
     lease: Lease,
+    /// How commands of an earlier host ended, by the files of their standard output.
+    ended: HashMap<PathBuf, ExecReport>,
 }
 
 impl DockerEnvironment {
@@ -26,7 +30,12 @@ impl DockerEnvironment {
     pub(super) fn new(container: Container, clock: Arc<dyn Clock>, lease: Duration) -> Self {
         let container = Arc::new(container);
         let lease = Lease::hold(Arc::clone(&container), Arc::clone(&clock), lease);
-        Self { container, clock, lease }
+        Self { container, clock, lease, ended: HashMap::new() }
+    }
+
+    /// The same for one that an earlier host had, whose commands ended like this.
+    pub(super) fn taken_over(taken: TakenOver, clock: Arc<dyn Clock>, lease: Duration) -> Self {
+        Self { ended: taken.ended, ..Self::new(taken.container, clock, lease) }
     }
 }
 
@@ -80,8 +89,16 @@ impl Environment for DockerEnvironment {
         exec::quiesce(&self.container).await
     }
 
+    fn ended(&self, stdout: &Path) -> Option<ExecReport> {
+        self.ended.get(stdout).cloned()
+    }
+
     async fn close(&self) -> Result<(), RuntimeError> {
         self.lease.release();
+        // First: whoever is killed on the way leaves a container that is told by its labels.
+        if let Some(folder) = &self.container.folder {
+            deed::remove(folder)?;
+        }
         self.container.remove().await
     }
 }

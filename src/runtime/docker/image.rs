@@ -15,6 +15,7 @@ use bollard::query_parameters::{
     CreateImageOptionsBuilder, DownloadFromContainerOptionsBuilder,
 };
 use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::container::Container;
@@ -30,7 +31,7 @@ const REPOSITORY: &str = "refrain/base";
 const MAX_FILE: usize = 1 << 20;
 
 /// An image that is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Image {
     /// What containers are made from, by its id.
     pub(super) id: String,
@@ -146,7 +147,7 @@ async fn create_unstarted(client: &Docker, id: &str) -> Result<String, RuntimeEr
 pub(super) async fn look_into(client: &Docker, image: &Image) -> Result<Container, RuntimeError> {
     let id = create_unstarted(client, &image.digest).await?;
     let (client, image) = (client.clone(), image.clone());
-    Ok(Container { client, id, image, env: Vec::new(), commands: Commands::default() })
+    Ok(Container { client, id, image, env: Vec::new(), commands: Commands::default(), folder: None })
 }
 
 async fn fill_and_commit(

@@ -9,6 +9,8 @@ pub(super) const ROOT: &str = "/refrain";
 pub(super) const WORKSPACE: &str = "/work";
 /// Where forks of the workspace are made.
 pub(super) const FORKS: &str = "/work-forks";
+/// Where copies of workspaces are kept, to set one back that a session has left half changed.
+pub(super) const CHECKPOINTS: &str = "/work-checkpoints";
 /// The agent's private home.
 pub(super) const HOME: &str = "/refrain/home";
 /// The agent's folder for temporary files.
@@ -19,7 +21,7 @@ pub(super) const LOGS: &str = "/refrain/log";
 const LEASE: &str = "lease";
 
 /// Changes with what [`archive`] holds, so that no image with an older layer is used.
-pub(super) const VERSION: &str = "2";
+pub(super) const VERSION: &str = "3";
 
 /// The user and group that commands run as.
 pub(super) const AGENT: u32 = 1000;
@@ -28,7 +30,7 @@ pub(super) const AGENT: u32 = 1000;
 pub(super) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Folders that stay writable where the image's own files are read-only: volumes of the container's own.
-pub(super) const WRITABLE: &[&str] = &[ROOT, WORKSPACE, FORKS, "/tmp", "/var/tmp"];
+pub(super) const WRITABLE: &[&str] = &[ROOT, WORKSPACE, FORKS, CHECKPOINTS, "/tmp", "/var/tmp"];
 
 /// A folder that every container has.
 struct Folder {
@@ -41,6 +43,7 @@ const FOLDERS: &[Folder] = &[
     Folder { path: ROOT, owner: 0, mode: 0o755 },
     Folder { path: WORKSPACE, owner: AGENT, mode: 0o755 },
     Folder { path: FORKS, owner: AGENT, mode: 0o755 },
+    Folder { path: CHECKPOINTS, owner: AGENT, mode: 0o755 },
     Folder { path: HOME, owner: AGENT, mode: 0o700 },
     Folder { path: TMP, owner: AGENT, mode: 0o700 },
     Folder { path: LOGS, owner: AGENT, mode: 0o700 },
@@ -73,6 +76,16 @@ pub(super) fn archive(users: Option<&[u8]>) -> io::Result<Vec<u8>> {
 pub(super) fn emptied() -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     file(&mut archive, WORKSPACE.trim_start_matches('/'), b"")?;
+    archive.into_inner()
+}
+
+/// Builds the archive that empties the folder for temporary files, to be unpacked at [`ROOT`]: as [`emptied`], with an
+/// empty folder behind the file.
+pub(super) fn empty_tmp() -> io::Result<Vec<u8>> {
+    let name = TMP.trim_start_matches(ROOT).trim_start_matches('/');
+    let mut archive = tar::Builder::new(Vec::new());
+    file(&mut archive, name, b"")?;
+    archive.append_data(&mut header(tar::EntryType::Directory, AGENT, 0o700, 0), name, io::empty())?;
     archive.into_inner()
 }
 

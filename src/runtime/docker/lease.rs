@@ -27,14 +27,12 @@ impl Lease {
         let released = Arc::new(Notify::new());
         let until = Arc::clone(&released);
         let renewing = async move {
-            let mut sign = 0_u64;
             loop {
                 tokio::select! {
                     () = until.notified() => return,
                     () = clock.sleep(lease / RENEWALS) => {}
                 }
-                sign += 1;
-                match container.renew(sign).await {
+                match container.renew().await {
                     Ok(()) => {}
                     Err(RuntimeError::Lost(_)) => return,
                     Err(error) => tracing::warn!(container = container.id, %error, "a lease was not renewed"),
@@ -54,8 +52,17 @@ impl Lease {
 
 impl Container {
     /// Rewrites the file that the main process reads.
-    async fn renew(&self, sign: u64) -> Result<(), RuntimeError> {
+    async fn renew(&self) -> Result<(), RuntimeError> {
+        // By chance, not by count: no sign may be that of the host before.
+        let (sign, _) = uuid::Uuid::new_v4().as_u64_pair();
         let archive = layout::lease(sign).map_err(|source| RuntimeError::Io { action: "renew a lease", source })?;
         self.upload(layout::ROOT, archive).await
+    }
+
+    /// Gives a container that was taken over its whole lease again, and an empty folder for temporary files.
+    pub(super) async fn refresh(&self) -> Result<(), RuntimeError> {
+        self.renew().await?;
+        let emptied = layout::empty_tmp().map_err(|source| RuntimeError::Io { action: "pack a folder", source })?;
+        self.upload(layout::ROOT, emptied).await
     }
 }

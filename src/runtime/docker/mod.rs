@@ -1,13 +1,14 @@
 //! Commands in containers, over the Docker API (1.41, Docker 20.10, and later; podman's socket speaks it too).
 //!
 //! An environment is one container: its main process (`keeper.sh`) waits, commands are execs of an unprivileged user,
-//! files go in and out as tar streams. Nothing of the host is mounted. A container belongs to a host process and
-//! carries its name in labels; it outlives it for no longer than its lease (see `keeper`), and the next start of any
-//! host on the same store removes it (see `sweep`). Start with [`DockerRuntime`].
+//! files go in and out as tar streams. Nothing of the host is mounted. A container belongs to a host process (see
+//! `deed`); it outlives it for no longer than its lease (see `keeper`), and the next start of any host on the same store
+//! goes on with it (see `reattach`) or removes it (see `sweep`). Start with [`DockerRuntime`].
 
 mod archive;
 mod connect;
 mod container;
+mod deed;
 mod environment;
 mod error;
 mod exec;
@@ -19,10 +20,11 @@ mod lease;
 mod network;
 mod once;
 mod prepared;
+mod reattach;
 mod sweep;
 mod transfer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,15 +120,31 @@ impl Runtime for DockerRuntime {
         self.installed.prepare(client, &*self.clock, request, &base, progress).await.map(Some)
     }
 
-    async fn open(&self, spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
+    async fn open(&self, mut spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
         let client = self.client().await?.clone();
         let image = self.images.ready(&client, spec.image.as_deref(), &spec.container).await?;
         let network = self.networks.mode(&client, spec.container.network).await?;
+        spec.scratch = absolute(&spec.scratch);
         let container = container::open(&client, &spec, &image, network, self.lease).await?;
         Ok(Box::new(DockerEnvironment::new(container, Arc::clone(&self.clock), self.lease)))
     }
 
     async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {
-        sweep::sweep(self.client().await?, root).await
+        self.sweep_except(root, &[]).await
     }
+
+    async fn reattach(&self, spec: &EnvironmentSpec) -> Result<Option<Box<dyn Environment>>, RuntimeError> {
+        let spec = EnvironmentSpec { scratch: absolute(&spec.scratch), ..spec.clone() };
+        let Some(taken) = reattach::open(self.client().await?, &spec).await? else { return Ok(None) };
+        Ok(Some(Box::new(DockerEnvironment::taken_over(taken, Arc::clone(&self.clock), self.lease))))
+    }
+
+    async fn sweep_except(&self, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
+        sweep::sweep(self.client().await?, root, kept).await
+    }
+}
+
+/// The folder of an environment as labels and deeds name it.
+fn absolute(scratch: &Path) -> PathBuf {
+    std::path::absolute(scratch).unwrap_or_else(|_| scratch.to_owned())
 }

@@ -7,20 +7,44 @@ use bollard::Docker;
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
 use bollard::query_parameters::ListContainersOptionsBuilder;
 
+use super::deed::{self, Deed};
 use super::error::failed;
-use super::{container, labels};
-use crate::runtime::RuntimeError;
-use crate::runtime::owner::{HostProcess, Life};
+use super::{container, labels, reattach};
+use crate::runtime::owner::HostProcess;
+use crate::runtime::{EnvironmentSpec, RuntimeError};
 
-/// Removes the containers below a scratch folder whose host is dead, and of other stores those that have ended.
-pub(super) async fn sweep(client: &Docker, root: &Path) -> Result<Vec<String>, RuntimeError> {
+/// Removes the containers below a scratch folder whose host is dead, and of other stores those that have ended. Of kept
+/// environments only the processes are ended.
+pub(super) async fn sweep(client: &Docker, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+    let mut lines = Vec::new();
+    for folder in deed::find(&root).await? {
+        let kept = kept.iter().find(|spec| spec.scratch == folder);
+        lines.extend(sweep_folder(client, &folder, kept).await);
+    }
+    lines.extend(sweep_labelled(client, &root).await?);
+    Ok(lines)
+}
+
+/// Sweeps a container whose owner is known by its folder; says what was done, or why not.
+async fn sweep_folder(client: &Docker, folder: &Path, kept: Option<&EnvironmentSpec>) -> Option<String> {
+    let done = match kept {
+        Some(spec) => reattach::quiet(client, spec).await,
+        None => reattach::clear(client, folder)
+            .await
+            .map(|name| name.map(|name| format!("removed the container `{name}` of a host that is gone"))),
+    };
+    done.unwrap_or_else(|error| Some(format!("could not sweep `{}`: {error}", folder.display())))
+}
+
+/// Sweeps containers of which nothing but their labels tells.
+async fn sweep_labelled(client: &Docker, root: &Path) -> Result<Vec<String>, RuntimeError> {
     let filters = HashMap::from([("label".to_owned(), vec![format!("{}=1", labels::MARK)])]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
     let found = client.list_containers(Some(options)).await.map_err(|error| failed("list containers", &error))?;
-    let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
     let mut lines = Vec::new();
     for summary in found {
-        let Some(id) = left_over(&summary, &root) else { continue };
+        let Some(id) = left_over(&summary, root) else { continue };
         lines.push(match container::remove(client, id).await {
             Ok(()) => format!("removed the container {} of a host that is gone", shown(&summary, id)),
             Err(error) => format!("could not remove the container {}: {error}", shown(&summary, id)),
@@ -38,13 +62,13 @@ fn shown(summary: &ContainerSummary, id: &str) -> String {
 fn left_over<'a>(summary: &'a ContainerSummary, root: &Path) -> Option<&'a str> {
     let labels = summary.labels.as_ref()?;
     let host: HostProcess = serde_json::from_str(labels.get(labels::HOST)?).ok()?;
+    let folder = labels.get(labels::SCRATCH).map(Path::new);
+    // The labels name the host that has made it; who has taken it over since is told by its folder.
+    let gone = folder.and_then(Deed::read).map_or_else(|| deed::is_gone(&host), |deed| deed.is_abandoned());
     // One of another store that still runs may be taken up by that store's next host; its lease sees to its end.
-    let ours = labels.get(labels::SCRATCH).is_none_or(|scratch| Path::new(scratch).starts_with(root));
+    let ours = folder.is_none_or(|folder| folder.starts_with(root) && Deed::read(folder).is_none());
     let running = summary.state == Some(ContainerSummaryStateEnum::RUNNING);
-    match host.life() {
-        Life::Dead | Life::BeforeBoot if ours || !running => summary.id.as_deref(),
-        Life::Alive | Life::Unknown | Life::Dead | Life::BeforeBoot => None,
-    }
+    if gone && (ours || !running) { summary.id.as_deref() } else { None }
 }
 
 #[cfg(test)]

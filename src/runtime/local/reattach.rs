@@ -1,6 +1,6 @@
 //! Environments whose host is gone, taken up again with their files.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
@@ -16,10 +16,15 @@ use crate::runtime::{EnvironmentSpec, RuntimeError};
 /// be seen from here, and where the machine was started anew meanwhile: what was written last may then be lost.
 pub(super) fn open(runtime: &LocalRuntime, spec: &EnvironmentSpec) -> Result<Option<LocalEnvironment>, RuntimeError> {
     let Ok(scratch) = spec.scratch.canonicalize() else { return Ok(None) };
-    let Some(owner) = Owner::read(&scratch) else { return Ok(None) };
-    if owner.life() != Life::Dead || !scratch.join("work").is_dir() {
+    let abandoned = || Owner::read(&scratch).filter(|owner| owner.life() == Life::Dead);
+    if abandoned().is_none() || !scratch.join("work").is_dir() {
         return Ok(None);
     }
+    // Of two hosts one finds that the other was faster.
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(scratch.join("owner.lock"));
+    let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+    let _lock = lock.map_err(|source| file_error("lock", &scratch, source))?;
+    let Some(owner) = abandoned() else { return Ok(None) };
     // Under a new mark: whoever sweeps at the same time looks for the old one.
     let id = uuid::Uuid::new_v4().simple().to_string();
     let ended = end(&owner);

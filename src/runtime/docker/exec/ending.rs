@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::super::container::Container;
 use super::daemon::{self, Fate};
 use super::frame::{How as Ended, Record, closing_record};
 use super::reap::{self, How, Whose};
@@ -29,10 +30,20 @@ const NO_LIMIT: u64 = 1 << 62;
 const LONGEST_RECORD: u64 = 4096;
 
 /// The end of a command's first process.
-struct Status {
-    end: ExecEnd,
-    code: Option<i32>,
-    signal: Option<i32>,
+pub(super) struct Status {
+    pub(super) end: ExecEnd,
+    pub(super) code: Option<i32>,
+    pub(super) signal: Option<i32>,
+}
+
+/// The logs of a command in its container.
+pub(super) struct Logs<'a> {
+    pub(super) container: &'a Container,
+    pub(super) id: &'a str,
+    /// How large they are by the closing record: unknown without one, `None` where there is no log.
+    pub(super) sizes: Option<[Option<u64>; 2]>,
+    /// The most the command may print, in bytes.
+    pub(super) most: Option<u64>,
 }
 
 /// Makes the report of a command that is over. `ours` is what of ours ended it.
@@ -59,7 +70,7 @@ pub(super) async fn report(mut session: Session<'_>, ours: Option<ExecEnd>) -> R
     // What is beyond the limit on output is nobody's, and nothing can be missing of a program that never began.
     let enough = matches!(ours, Some(ExecEnd::OutputLimit { .. })) || session.heard.begun.is_none();
     if !enough {
-        complete(&mut session, record.as_ref(), &mut notes).await?;
+        complete_session(&mut session, record.as_ref(), &mut notes).await?;
     }
     let out_of_memory = match &record {
         Some(record) => out_of_memory(record),
@@ -125,7 +136,7 @@ async fn unreported(session: &mut Session<'_>, fate: Fate, ours: bool) -> Result
         if let Some(cause) = daemon::cause_of_loss(container).await? {
             // What it had printed is kept for whoever reads the log later.
             let mut notes = Vec::new();
-            if let Err(error) = complete(session, None, &mut notes).await {
+            if let Err(error) = complete_session(session, None, &mut notes).await {
                 tracing::debug!(%error, "the log of a lost command was not fetched");
             }
             return Err(RuntimeError::Lost(cause));
@@ -144,18 +155,22 @@ async fn unreported(session: &mut Session<'_>, fate: Fate, ours: bool) -> Result
         let source = std::io::Error::other(complaint.to_owned());
         return Err(RuntimeError::Io { action: "start a command", source });
     }
-    let mut file = Vec::new();
-    let path = format!("{}.end", base(&session.id));
-    let mut keep = |bytes: &[u8]| {
-        file.extend_from_slice(bytes);
-        Ok(())
-    };
-    log::fetch(container, &path, LONGEST_RECORD, &mut keep).await?;
-    let record = closing_record(&file, &session.nonce);
+    let record = closing_record(&record_file(container, &session.id).await?, &session.nonce);
     if record.is_none() && fate == Fate::Unknown && !ours {
         return Err(RuntimeError::Lost("the daemon has forgotten the command, and it has left no record".to_owned()));
     }
     Ok(record)
+}
+
+/// Fetches the file of the closing record; empty where there is none.
+pub(super) async fn record_file(container: &Container, id: &str) -> Result<Vec<u8>, RuntimeError> {
+    let mut file = Vec::new();
+    let mut keep = |bytes: &[u8]| {
+        file.extend_from_slice(bytes);
+        Ok(())
+    };
+    log::fetch(container, &format!("{}.end", base(id)), LONGEST_RECORD, &mut keep).await?;
+    Ok(file)
 }
 
 fn refusal(session: &Session<'_>, reason: &str) -> RuntimeError {
@@ -175,7 +190,7 @@ fn refusal(session: &Session<'_>, reason: &str) -> RuntimeError {
     RuntimeError::NotRunnable { program: name.to_owned(), reason }
 }
 
-fn status(record: Option<&Record>, fate: Fate, notes: &mut Vec<String>) -> Status {
+pub(super) fn status(record: Option<&Record>, fate: Fate, notes: &mut Vec<String>) -> Status {
     let code = match (fate, record) {
         (Fate::Exited(code), _) => code,
         (_, Some(record)) => record.status,
@@ -199,22 +214,37 @@ fn status(record: Option<&Record>, fate: Fate, notes: &mut Vec<String>) -> Statu
     }
 }
 
-fn out_of_memory(record: &Record) -> Option<OutOfMemory> {
+pub(super) fn out_of_memory(record: &Record) -> Option<OutOfMemory> {
     let limit = record.limit.filter(|&limit| limit < NO_LIMIT && record.hits > 0);
     (record.ooms > 0).then(|| limit.map_or(OutOfMemory::Machine, OutOfMemory::Limit))
 }
 
 /// Makes spooled output whole: the log is the authority, and where it is gone, what was streamed stands in.
-async fn complete(
+async fn complete_session(
     session: &mut Session<'_>,
     record: Option<&Record>,
     notes: &mut Vec<String>,
 ) -> Result<(), RuntimeError> {
     let Sink::Spooled(spool) = &mut session.sink else { return Ok(()) };
-    let most = session.command.limits.output_bytes.map_or(LONGEST_LOG, |limit| limit.saturating_add(1));
+    let logs = Logs {
+        container: session.container,
+        id: &session.id,
+        sizes: record.map(|record| record.sizes),
+        most: session.command.limits.output_bytes,
+    };
+    complete(&mut spool.files, &logs, notes).await
+}
+
+/// The same for files of any host.
+pub(super) async fn complete(
+    files: &mut [SpoolFile; 2],
+    logs: &Logs<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), RuntimeError> {
+    let most = logs.most.map_or(LONGEST_LOG, |limit| limit.saturating_add(1));
     for (at, (name, suffix)) in [("standard output", "out"), ("standard error", "err")].into_iter().enumerate() {
-        let file = &mut spool.files[at];
-        let size = record.map(|record| record.sizes[at]);
+        let file = &mut files[at];
+        let size = logs.sizes.map(|sizes| sizes[at]);
         if size == Some(Some(file.length)) {
             continue;
         }
@@ -222,10 +252,10 @@ async fn complete(
             notes.push(format!("no log of its {name} could be made in the container: only the stream was kept"));
             continue;
         }
-        let path = format!("{}.{suffix}", base(&session.id));
+        let path = format!("{}.{suffix}", base(logs.id));
         let mut fetched = file.beside()?;
         let mut keep = |bytes: &[u8]| fetched.append(bytes);
-        match log::fetch(session.container, &path, most.max(file.length), &mut keep).await {
+        match log::fetch(logs.container, &path, most.max(file.length), &mut keep).await {
             Ok(Some(_)) => join(file, fetched, name, notes)?,
             Ok(None) => {
                 fetched.discard();

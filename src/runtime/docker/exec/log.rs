@@ -3,6 +3,8 @@
 //! By archive, which needs no process there: it works where nothing can be started any more, and also in a container
 //! that has stopped.
 
+use std::time::{Duration, SystemTime};
+
 use bollard::query_parameters::{ContainerArchiveInfoOptionsBuilder, DownloadFromContainerOptionsBuilder};
 use futures_util::StreamExt;
 
@@ -19,6 +21,14 @@ pub(super) async fn size(container: &Container, path: &str) -> Option<u64> {
     let options = ContainerArchiveInfoOptionsBuilder::new().path(path).build();
     let found = container.client.get_container_archive_info(&container.id, Some(options)).await.ok()?;
     u64::try_from(found.size).ok()
+}
+
+/// Returns when a file in the container was last written, by the clock of the daemon's machine.
+pub(super) async fn modified(container: &Container, path: &str) -> Option<SystemTime> {
+    let options = ContainerArchiveInfoOptionsBuilder::new().path(path).build();
+    let found = container.client.get_container_archive_info(&container.id, Some(options)).await.ok()?;
+    let at: jiff::Timestamp = found.modification_time?.parse().ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::try_from(at.as_duration()).ok()?)
 }
 
 /// Hands on the content of a regular file in the container, at most `most` bytes of it. Returns how many bytes there

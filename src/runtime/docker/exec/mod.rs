@@ -7,6 +7,7 @@
 mod daemon;
 mod ending;
 mod frame;
+pub(super) mod left;
 mod log;
 mod reap;
 mod script;
@@ -27,6 +28,7 @@ use super::layout;
 use crate::clock::Clock;
 use crate::runtime::{Command, ExecReport, Output, Quiescence, RuntimeError};
 
+use self::left::Noted;
 use self::reap::{How, Whose};
 use self::script::Script;
 use self::session::Session;
@@ -67,6 +69,7 @@ pub(super) async fn run(
     }
     let script = Script::new(&container.env, command, matches!(output, Output::Spool { .. }))?;
     container.commands.settled().await;
+    let mut noted = Noted::down(container, command, &script, &output)?;
     let sink = Sink::open(output)?;
     if let Some(input) = &script.upload {
         upload(container, &script.id, input).await?;
@@ -74,7 +77,7 @@ pub(super) async fn run(
     container.commands.stirred.store(true, Ordering::SeqCst);
     let exec = daemon::create(container, &["sh", "-s"], Some(&script.id)).await?;
     let mut guard = Guard { container, id: script.id.clone(), exec: exec.clone(), armed: true };
-    let report = Box::pin(attend(container, clock, (command, stop), (&script, exec), sink)).await;
+    let report = Box::pin(attend(container, clock, (command, stop), (&script, exec), (sink, &mut noted))).await;
     // What is lost needs no end, and what could not be started has none; anything else may still run.
     guard.armed = matches!(&report, Err(RuntimeError::Io { .. } | RuntimeError::File { .. }));
     report
@@ -85,13 +88,16 @@ async fn attend(
     clock: &dyn Clock,
     (command, stop): (&Command, &CancellationToken),
     (script, exec): (&Script, String),
-    sink: Sink,
+    (sink, noted): (Sink, &mut Option<Noted>),
 ) -> Result<ExecReport, RuntimeError> {
     let channel = daemon::start(container, &exec).await?;
     let mut session = Session::new(container, clock, (command, stop), (script, exec), (channel, sink));
     session.send(&script.text).await?;
     let ours = session.follow().await?;
     if ours.is_some() {
+        if let Some(noted) = noted {
+            noted.is_ended()?;
+        }
         session.end().await?;
     }
     ending::report(session, ours).await
@@ -147,13 +153,19 @@ pub(super) async fn quiesce(container: &Container) -> Result<Quiescence, Runtime
     if !container.commands.stirred.load(Ordering::SeqCst) {
         return Ok(Quiescence::default());
     }
-    let mut quiet = Quiescence::default();
+    let killed = end_all(container).await?;
+    container.commands.stirred.store(false, Ordering::SeqCst);
+    Ok(Quiescence { killed })
+}
+
+/// Ends every process in the container but its own main one, whoever has begun it. Returns how many there were.
+pub(super) async fn end_all(container: &Container) -> Result<usize, RuntimeError> {
+    let mut killed = 0;
     for _ in 0..TRIES {
         let reaped = reap::reap(container, How::Kill, &Whose::All).await?;
-        quiet.killed += reaped.killed;
+        killed += reaped.killed;
         if reaped.left == 0 {
-            container.commands.stirred.store(false, Ordering::SeqCst);
-            return Ok(quiet);
+            return Ok(killed);
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -1,9 +1,10 @@
 //! Where a command's output goes on the host.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tokio::sync::mpsc;
 
@@ -122,6 +123,25 @@ impl SpoolFile {
         }
     }
 
+    /// Opens the file that an earlier host has written to, to write behind its end. `None` where it is gone.
+    pub(super) fn reopen(path: &Path) -> Result<Option<Self>, RuntimeError> {
+        let open = || -> io::Result<(File, u64)> {
+            let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+            let length = file.seek(SeekFrom::End(0))?;
+            Ok((file, length))
+        };
+        match open() {
+            Ok((file, length)) => Ok(Some(Self { path: path.to_owned(), file, length, sent: 0 })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(RuntimeError::File { action: "open", path: path.to_owned(), source }),
+        }
+    }
+
+    /// Says when it was last written to.
+    pub(super) fn set_modified(&self, at: SystemTime) -> Result<(), RuntimeError> {
+        self.file.set_modified(at).map_err(|source| self.failed("date", source))
+    }
+
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RuntimeError> {
         // The page cache takes it: a trip to another thread would cost more.
         self.file.write_all(bytes).map_err(|source| self.failed("write", source))?;
@@ -192,7 +212,8 @@ impl SpoolFile {
         Ok(bytes)
     }
 
-    fn tail(self) -> Result<Captured, RuntimeError> {
+    /// Returns its end.
+    pub(super) fn tail(self) -> Result<Captured, RuntimeError> {
         let from = self.length.saturating_sub(TAIL);
         let bytes = self.read(from, CHUNK).map_err(|source| self.failed("read", source))?;
         Ok(Captured { bytes, total: self.length, cut: from > 0 })

@@ -12,8 +12,16 @@ use super::failure::{file_error, of_daemon};
 use crate::runtime::RuntimeError;
 
 /// Folders that are always there. What lies below the first ones is the agent's.
-const AGENTS: &[&str] =
-    &[layout::WORKSPACE, layout::FORKS, layout::HOME, layout::TMP, layout::LOGS, "/tmp", "/var/tmp"];
+const AGENTS: &[&str] = &[
+    layout::WORKSPACE,
+    layout::FORKS,
+    layout::CHECKPOINTS,
+    layout::HOME,
+    layout::TMP,
+    layout::LOGS,
+    "/tmp",
+    "/var/tmp",
+];
 
 /// The kinds of the daemon's own notation of modes.
 const FOLDER: u32 = 1 << 31;
