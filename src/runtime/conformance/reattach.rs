@@ -116,6 +116,7 @@ impl Suite {
 
 fn spec(scratch: &Path) -> EnvironmentSpec {
     EnvironmentSpec {
+        gateway: None,
         attempt: attempt(),
         purpose: "agent",
         scratch: scratch.join("left/environment"),
