@@ -4,7 +4,7 @@
 //! recorded: `run_record.json` before the store's row, so that a crash between the two loses nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -298,6 +298,8 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready, earlier: 
             running.await
         }
     };
+    // What the script has left is stopped: a consequence of its end, and no cause of the attempt's.
+    attempt.over.store(true, Ordering::SeqCst);
     attempt.stop.cancel();
     attempt.tracker.close();
     attempt.tracker.wait().await;

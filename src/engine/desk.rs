@@ -187,9 +187,11 @@ impl<W> Desk<W> {
         self.phase = Phase::Live;
     }
 
-    /// Says what the earlier run did that the script, at its end, has not done.
+    /// Says what the earlier run did that the script, at its end, has not done. An answer that came when the earlier run was
+    /// over, to a call that was still under way, is nothing of the kind.
     pub(crate) fn unmet(&self) -> Option<String> {
-        let seq = self.past.at_turn(self.next)?;
+        let turns = self.next..self.past.answers();
+        let seq = turns.filter_map(|turn| self.past.at_turn(turn)).find(|seq| *seq >= self.calls)?;
         let name = self.past.call(seq).map_or("", |call| call.name.as_str());
         Some(format!("the script made {} calls, the journal goes on with call {seq}, `{name}`", self.calls))
     }

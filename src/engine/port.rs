@@ -3,6 +3,7 @@
 //! What must be on the disk before what is decided by a call's [`Effect`]; which answer the script gets next is decided
 //! by the [`Desk`]. Everything that a call begins is a task of the host, which goes on whatever happens to the script.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
@@ -197,8 +198,8 @@ impl Inner {
 
     /// Keeps an answer, then lets it have its turn.
     async fn complete(self: Arc<Self>, job: Job, reply: Reply, effect: Effect) {
-        if matches!(reply, Err(HostError::Stop { .. })) {
-            // The attempt is over. Its record says why; the call counts as under way.
+        if matches!(reply, Err(HostError::Stop { .. })) || self.attempt.over.load(Ordering::SeqCst) {
+            // The attempt is over, or its script is. The record says why; the call counts as under way.
             hand(job.waiter, reply);
             return;
         }

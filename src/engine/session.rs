@@ -91,6 +91,10 @@ pub(crate) fn spool(attempt: &Attempt, index: u32) -> PathBuf {
 fn answer(attempt: &Attempt, record: SessionRecord) -> Result<Answer, HostError> {
     match fatal(attempt, &record) {
         Some(cause) => Err(attempt.halt(cause)),
+        // Nobody waits for it any more, and it is no cause.
+        None if record.end == SessionEnd::Cancelled => {
+            Err(HostError::Stop { message: "the attempt is over".to_owned() })
+        }
         None => Ok(Answer::Session(Box::new(record))),
     }
 }

@@ -77,7 +77,7 @@ pub(crate) struct Attempt {
     pub(crate) log: Mutex<Vec<String>>,
     pub(crate) tracker: TaskTracker,
     pub(crate) cause: OnceLock<Failure>,
-    /// Whether the runner has ended by itself: sessions that it left are stopped, and that is no cause.
+    /// Whether the script or the runner has ended: sessions that it left are stopped, and that is no cause.
     pub(crate) over: AtomicBool,
 }
 

@@ -156,6 +156,28 @@ fn a_script_error_is_the_orchestrators() {
 }
 
 #[test]
+fn a_script_that_loops_beside_a_running_session_is_the_cause_and_not_the_session_that_is_stopped() {
+    let bed = TestBed::with_play(&play(&["[{message: working}, {sleep: 600}]"]));
+    // Only its own limit is to end the script, however slow the machine is.
+    let task = std::fs::read_to_string(bed.path().join("tasks/greeting/task.yaml")).expect("read");
+    bed.file("tasks/greeting/task.yaml", &task.replace("timeout_seconds: 30", "timeout_seconds: 600"));
+    bed.file("runs/demo.yaml", &TestBed::run_file("orchestrators: [{dir: ../mine}]\nrepeats: 1\n"));
+    bed.file("mine/orchestrator.toml", "slug = \"mine\"\napi = 1\n");
+    bed.file(
+        "mine/runner.lua",
+        "local parallel, clock = require('@std/parallel'), require('@std/clock')\n\
+         parallel.map({ 'work', 'raise' }, function(what)\n\
+         if what == 'work' then return session('go') end\n\
+         clock.sleep(1)\nwhile true do end\nend)\n",
+    );
+    run(&bed, 11);
+    let record = bed.record("greeting");
+    assert_eq!(record["error_class"], "orchestrator_error", "{record}");
+    assert!(record["failure"].to_string().contains("endless loop"), "{record}");
+    assert_eq!(record["sessions"][0]["end"]["kind"], "cancelled", "{record}");
+}
+
+#[test]
 fn a_secret_reaches_neither_log_nor_store() {
     let secret = "hunter2-hunter2-hunter2";
     let bed = TestBed::with_play(&play(&[&format!(

@@ -59,6 +59,24 @@ fn calls_that_were_under_way_and_new_ones_wait_for_the_end_of_the_past() {
 }
 
 #[test]
+fn a_script_that_ends_before_its_calls_are_answered_has_done_what_it_did() {
+    let entries = || vec![entry(0, "session", Some(1)), entry(1, "session", Some(0))];
+    let ended = |entries| {
+        let mut desk: Desk<()> = Desk::new(Some(past(entries)));
+        for _ in 0..2 {
+            let seq = desk.number();
+            assert_eq!(desk.ask(seq, &mark("session"), false, ()), Asked::Waits);
+        }
+        assert!(matches!(desk.idle(), Idle::Hand(..)));
+        desk.unmet()
+    };
+    assert_eq!(ended(entries()), None, "it raised over the answer of call 1, and call 0 was answered too late");
+    let more = entries().into_iter().chain([entry(2, "exec.run", Some(2))]).collect();
+    let unmet = "the script made 2 calls, the journal goes on with call 2, `exec.run`";
+    assert_eq!(ended(more).as_deref(), Some(unmet));
+}
+
+#[test]
 fn another_call_other_arguments_and_a_missing_call_part_from_the_past() {
     let journal = || past(vec![entry(0, "session", Some(0)), entry(1, "checks.run", Some(1))]);
     let mut desk: Desk<()> = Desk::new(Some(journal()));
