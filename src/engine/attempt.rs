@@ -96,18 +96,35 @@ pub(crate) async fn run(context: &CellContext, claim: Claim, retries: u32) -> Re
         Course::Ended(cause) => cause,
         Course::Abandoned(reason) => Some(Failure::Runtime { message: reason }),
     };
-    if matches!(cause, Some(Failure::Store { .. })) {
-        // The disk may be full, and of what the environment holds.
-        clear_away(context, &id, &ready, &scratch).await;
-        return finish.conclude(cause, &mut journey).await;
-    }
-    let record = finish.conclude(cause, &mut journey).await;
-    clear_away(context, &id, &ready, &scratch).await;
-    record
+    close_and_conclude(context, &ready, &scratch, finish, cause, &mut journey).await
 }
 
-/// Removes what an attempt needed while it was under way. Only once it is recorded: until then a later host may have to
-/// go on with it.
+/// Records an attempt and removes what it needed while it was under way, in this order: until it is recorded a later host
+/// may have to go on with it. Where the store failed it is the other way round: the disk may be full, and of what the
+/// environment holds.
+///
+/// # Errors
+///
+/// [`EngineError`] where the record cannot be kept; the attempt is then left as it is, for the next start.
+pub(crate) async fn close_and_conclude(
+    context: &CellContext,
+    ready: &Ready,
+    scratch: &Path,
+    finish: Finish,
+    cause: Option<Failure>,
+    journey: &mut Journey,
+) -> Result<RunRecord, EngineError> {
+    let id = journey.attempt().clone();
+    if matches!(cause, Some(Failure::Store { .. })) {
+        clear_away(context, &id, ready, scratch).await;
+        return finish.conclude(cause, journey).await;
+    }
+    let record = finish.conclude(cause, journey).await?;
+    clear_away(context, &id, ready, scratch).await;
+    Ok(record)
+}
+
+/// Removes what an attempt needed while it was under way.
 pub(crate) async fn clear_away(context: &CellContext, id: &AttemptId, ready: &Ready, scratch: &Path) {
     if let Err(error) = ready.env.close().await {
         let message = format!("{}: the environment was not removed: {}", id.cell, describe(&error));

@@ -39,6 +39,11 @@ impl Journey {
         }
     }
 
+    /// Returns the attempt.
+    pub(crate) fn attempt(&self) -> &AttemptId {
+        &self.attempt
+    }
+
     /// Goes on where an earlier host has left an attempt, by the steps on record.
     pub(crate) fn go_on(self, log: Vec<Transition>) -> Self {
         let state = log.last().map_or(AttemptState::Pending, |last| last.to);

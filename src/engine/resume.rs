@@ -56,15 +56,16 @@ pub(crate) async fn go_on(context: &CellContext, orphan: &Orphan) -> Result<Gone
         earlier.past.answers()
     ));
     let course = attempt::carry_out(context, id, &ready, &mut journey, &mut finish, Some(earlier)).await;
-    let gone_on = match course {
-        Course::Abandoned(reason) => Ok(GoneOn::Afresh(reason)),
-        Course::Ended(cause) => {
-            let record = finish.conclude(cause, &mut journey).await;
-            record.map(|record| GoneOn::Recorded(Box::new(record), retries))
+    match course {
+        Course::Abandoned(reason) => {
+            attempt::clear_away(context, id, &ready, &scratch).await;
+            Ok(GoneOn::Afresh(reason))
         }
-    };
-    attempt::clear_away(context, id, &ready, &scratch).await;
-    gone_on
+        Course::Ended(cause) => {
+            let record = attempt::close_and_conclude(context, &ready, &scratch, finish, cause, &mut journey).await?;
+            Ok(GoneOn::Recorded(Box::new(record), retries))
+        }
+    }
 }
 
 /// Ends an attempt that is not gone on with. What was spent on it stays on the ledger.

@@ -1,6 +1,7 @@
 //! Runs that go on after their host died, runs whose inputs changed, and scripts run again over their journals.
 
 use std::path::PathBuf;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
@@ -68,7 +69,10 @@ fn killed_in_the_second_session() -> TestBed {
 /// Starts the run `demo` of one cell, and kills its host in the second session.
 fn kill_in_the_second_session(bed: &TestBed) {
     let only = ["run", "runs/demo.yaml", "--progress", "none", "--only", "*small*"];
-    let mut host = bed.start(&only);
+    kill_once_the_second_session_runs(bed, &mut bed.start(&only));
+}
+
+fn kill_once_the_second_session_runs(bed: &TestBed, host: &mut Child) {
     let began = Instant::now();
     while agents(bed).len() < 2 {
         assert!(began.elapsed() < Duration::from_secs(60), "the second session never began");
@@ -163,6 +167,53 @@ fn a_session_that_finished_after_its_host_had_died_is_taken_up() {
     assert_eq!((&record["attempt"]["number"], &record["cost"]), (&Value::from(1), &Value::from(300)));
     assert!(warnings(&record).contains("had finished when its host died"), "{record}");
     assert_eq!(record["note"], "half first\nhalf second\n");
+}
+
+#[test]
+fn a_disk_that_is_full_while_an_attempt_is_gone_on_with_leaves_its_record_and_nothing_else() {
+    let bed = project();
+    let fill = "[ \"$prompt\" = first ] || [ -e \"$HERE/freed\" ] || head -c 30000000 /dev/urandom > blob\n";
+    let agent = AGENT.replace("echo \"$prompt\" >> progress\n", &format!("echo \"$prompt\" >> progress\n{fill}"));
+    bed.file("agent.sh", &format!("HERE='{}'\n{agent}", bed.path().display()));
+    let disk = tempfile::tempdir().expect("a folder");
+    let mount = |options: &str| {
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "none"]).arg(disk.path());
+        mount.output().is_ok_and(|output| output.status.success())
+    };
+    if !mount("size=8m") {
+        eprintln!("SKIPPED a_disk_that_is_full: this process may not mount a file system");
+        return;
+    }
+    let on_disk = disk.path().join("project");
+    assert!(std::process::Command::new("cp").arg("-r").args([bed.path(), &on_disk]).status().expect("cp").success());
+    let command = |args: &[&str]| {
+        let mut command = bed.command(args);
+        command.current_dir(&on_disk);
+        command
+    };
+    let mut host = command(&["run", "runs/demo.yaml", "--progress", "none"]).spawn().expect("the program starts");
+    kill_once_the_second_session_runs(&bed, &mut host);
+    end_the_agent(&bed);
+    bed.file("go", "");
+    let stopped = command(&["resume", "--progress", "lines"]).output().expect("runs");
+    let left: Vec<_> = std::fs::read_dir(on_disk.join(".refrain/scratch")).into_iter().flatten().flatten().collect();
+    bed.file("freed", "");
+    let grown = mount("remount,size=64m");
+    let resumed = command(&["resume", "--progress", "lines"]).output().expect("runs");
+    let shown = command(&["show", CELL, "--attempt", "1", "--json"]).output().expect("runs");
+    let ended = std::process::Command::new("umount").arg(disk.path()).status().expect("umount");
+    assert!(grown && ended.success());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = text(&stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(4), "{said}");
+    assert!(said.contains("goes on where its host died") && said.contains("could not be kept"), "{said}");
+    assert!(left.is_empty(), "{left:?}");
+    let said = text(&resumed.stderr);
+    assert_eq!(resumed.status.code(), Some(0), "{said}");
+    assert!(!said.contains("lost its host"), "its end is on record: {said}");
+    let record: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert_eq!(record["failure"]["kind"], "store", "{record}");
 }
 
 #[test]
