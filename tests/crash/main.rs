@@ -1,7 +1,7 @@
 //! A crash campaign: hosts are killed at random moments and started again, and at the end everything adds up.
 //!
-//! `REFRAIN_CRASH_KILLS` says how many hosts are killed (100), `REFRAIN_CRASH_SEED` when. A finished run is followed by
-//! another one until all are killed.
+//! `REFRAIN_CRASH_KILLS` says how many hosts are killed (100, in containers 20), `REFRAIN_CRASH_SEED` when. A finished run
+//! is followed by another one until all are killed.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(
@@ -10,12 +10,17 @@
     reason = "a campaign is set by variables, and says what it hit"
 )]
 
+#[cfg(feature = "docker")]
+#[path = "../docker/mod.rs"]
+mod docker;
 mod project;
+#[cfg(feature = "docker")]
+mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use project::{Project, REPEATS, SESSION_MICROS};
+use project::{Project, SESSION_MICROS};
 use refrain::domain::{AttemptId, ErrorClass, Micros, RunName, Terminal};
 use refrain::store::{AttemptRow, LedgerKind, Store};
 
@@ -35,9 +40,20 @@ impl Dice {
 
 #[test]
 fn a_hundred_dead_hosts_lose_nothing_do_nothing_twice_and_leave_nothing() {
-    let kills = number("REFRAIN_CRASH_KILLS", 100);
+    campaign(&Project::local(), number("REFRAIN_CRASH_KILLS", 100));
+}
+
+#[cfg(feature = "docker")]
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_dead_hosts_of_containers_lose_nothing_do_nothing_twice_and_leave_nothing() {
+    if docker::runtime().await.is_some() {
+        let campaign = || campaign(&Project::docker(), number("REFRAIN_CRASH_KILLS", 20));
+        tokio::task::spawn_blocking(campaign).await.expect("all of it holds");
+    }
+}
+
+fn campaign(project: &Project, kills: u64) {
     let mut dice = Dice(number("REFRAIN_CRASH_SEED", 20));
-    let project = Project::new();
     let (mut killed, mut runs) = (0, Vec::new());
     while killed < kills {
         let name = format!("climb-{}", runs.len() + 1);
@@ -47,10 +63,13 @@ fn a_hundred_dead_hosts_lose_nothing_do_nothing_twice_and_leave_nothing() {
             let mut host = project.start(&["run", &file, "--progress", "none"]);
             // Now and then right at its start, while it takes up what the last one left; else after so many signs of the
             // agents, however long that takes on a busy machine.
-            if dice.roll(4) > 0 {
+            let pause = if dice.roll(4) > 0 {
                 project.wait_for_agents(&mut host, dice.roll(14));
-            }
-            std::thread::sleep(Duration::from_millis(dice.roll(150)));
+                dice.roll(project.pause)
+            } else {
+                dice.roll(project.start)
+            };
+            std::thread::sleep(Duration::from_millis(pause));
             if let Some(status) = host.try_wait().expect("asked") {
                 assert_eq!(status.code(), Some(0), "the run ended by itself");
                 break;
@@ -69,9 +88,9 @@ fn a_hundred_dead_hosts_lose_nothing_do_nothing_twice_and_leave_nothing() {
     let store = Store::open(&project.path().join("refrain.db")).expect("the store opens");
     let mut books = Books::default();
     for run in &runs {
-        books.read(&store, &RunName::new(run).expect("a name"));
+        books.read(&store, &RunName::new(run).expect("a name"), project.cells());
     }
-    books.balance(&project, runs.len());
+    books.balance(project, runs.len() * project.cells());
 }
 
 /// What the store says, over all runs.
@@ -86,9 +105,9 @@ struct Books {
 }
 
 impl Books {
-    fn read(&mut self, store: &Store, run: &RunName) {
+    fn read(&mut self, store: &Store, run: &RunName, cells: usize) {
         let rows = store.results(Some(run), &refrain::store::ResultFilter::default()).wait().unwrap();
-        assert_eq!(rows.len(), 2 * REPEATS as usize);
+        assert_eq!(rows.len(), cells);
         for row in &rows {
             assert_eq!((row.terminal, row.error_class), (Terminal::Completed, ErrorClass::Success), "{row:?}");
             let attempts: Vec<AttemptRow> = store.attempts(run, &row.cell).wait().unwrap();
@@ -131,7 +150,7 @@ impl Books {
         }
     }
 
-    fn balance(&self, project: &Project, runs: usize) {
+    fn balance(&self, project: &Project, cells: usize) {
         let set = |runs: Vec<String>| runs.into_iter().collect::<BTreeSet<_>>();
         let (spent, finished) = (set(project.agents("spent")), set(project.agents("end")));
         let recorded = set(self.recorded.clone());
@@ -152,11 +171,11 @@ impl Books {
         }
         let twice: Vec<_> = steps.iter().filter(|(_, count)| **count > 1).collect();
         assert!(twice.is_empty(), "sessions that had finished ran twice: {twice:?}");
-        assert_eq!(recorded.len(), runs * 2 * REPEATS as usize * 3, "no finished session was thrown away");
-        assert!(self.gone_on > 0 && self.attempts > runs * 2 * REPEATS as usize, "the campaign hit something");
+        assert_eq!(recorded.len(), cells * 3, "no finished session was thrown away");
+        assert!(self.gone_on > 0 && self.attempts > cells, "the campaign hit something");
         eprintln!(
-            "{} runs, {} attempts, {} gone on with, {} sessions, {} starts lost ({unrecorded} had spent)",
-            runs,
+            "{} cells, {} attempts, {} gone on with, {} sessions, {} starts lost ({unrecorded} had spent)",
+            cells,
             self.attempts,
             self.gone_on,
             recorded.len(),
