@@ -19,10 +19,9 @@ impl Witness {
         let port = listener.local_addr().expect("bound").port();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                // One after the other: the order in the log is that in which agents were told so.
-                if let Err(error) = stream.and_then(|stream| hear(stream, &log)) {
-                    eprintln!("an agent broke off: {error}");
-                }
+                let log = log.clone();
+                // Each by itself: of an agent whose container was removed in the middle nothing more ever comes.
+                std::thread::spawn(move || stream.and_then(|stream| hear(stream, &log)));
             }
         });
         Self { port }
@@ -47,6 +46,7 @@ fn hear(mut stream: TcpStream, log: &Path) -> std::io::Result<()> {
         }
         line.extend_from_slice(&buffer[..length]);
     }
+    // One write: lines of several agents do not mix.
     OpenOptions::new().append(true).open(log)?.write_all(&line)?;
     stream.write_all(b"heard\n")
 }
