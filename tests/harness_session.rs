@@ -106,6 +106,7 @@ impl Bed {
             home: env.home().to_owned(),
             session_dir: env.home().join(".refrain/session-1"),
             max_cost: None,
+            base_url: None,
             api_key: None,
         };
         let mut options = SessionOptions::new(dir.path().join("log"), clock);

@@ -11,6 +11,7 @@ use super::content_hash;
 use super::diagnostic::{ConfigError, Diagnostic, Diagnostics};
 use super::document::Node;
 use super::fields::absolute;
+use super::harness_metering::{BasePath, names};
 use super::harness_settings;
 use super::orchestrator_manifest::embedded_hash;
 use super::shape::{check, manifest};
@@ -47,6 +48,10 @@ pub struct HarnessManifest {
     /// The variable that carries the model's key into the process; `None`: the key keeps the name of the variable that it
     /// came from.
     pub key_env: Option<String>,
+    /// What its clients want behind the address of a provider.
+    pub base_path: BasePath,
+    /// The share by which its own figures may differ from what the gateway counted, before that is worth a word.
+    pub tolerance: f64,
     /// Command that prints a version and costs nothing.
     pub probe: Option<Vec<String>>,
     /// How it gets into an image that lacks it.
@@ -253,6 +258,8 @@ impl HarnessManifest {
             cost_args: None,
             env: BTreeMap::new(),
             key_env: None,
+            base_path: BasePath::default(),
+            tolerance: 0.0,
             probe: None,
             install: None,
             prompt: PromptBy::Stdin,
@@ -271,9 +278,15 @@ impl HarnessManifest {
     /// Tells whether a template names `{dir}`, the harness's own folder.
     #[must_use]
     pub fn names_dir(&self) -> bool {
+        self.names("dir")
+    }
+
+    /// Tells whether a template names `{NAME}` or `{NAME?}`.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
         let lists = [Some(&self.argv), self.resume_args.as_ref(), self.cost_args.as_ref(), self.probe.as_ref()];
         let settings = self.config.values().filter_map(|field| field.default.as_ref()).map(ToString::to_string);
-        let named = |text: &str| text.contains("{dir}") || text.contains("{dir?}");
+        let named = |text: &str| names(text, name);
         lists.into_iter().flatten().flatten().any(|text| named(text))
             || self.env.values().any(|text| named(text))
             || self.files.iter().any(|(path, content)| named(path) || named(content))
@@ -297,6 +310,8 @@ impl HarnessManifest {
             cost_args: list("cost_args"),
             env: texts(node.get("env")),
             key_env: node.text_of("key_env"),
+            base_path: BasePath::read(node.get("base_path"), &mut out),
+            tolerance: node.number_of("tolerance").unwrap_or(0.0),
             probe: node.get("probe").map(|probe| probe.texts_of("argv")),
             install: node.get("install").map(|table| install(table, &mut out)),
             prompt: match run.and_then(|run| run.text_of("prompt")).as_deref() {
@@ -356,7 +371,7 @@ fn install(table: &Node, out: &mut Diagnostics) -> InstallSpec {
     spec
 }
 
-fn texts(table: Option<&Node>) -> BTreeMap<String, String> {
+pub(super) fn texts(table: Option<&Node>) -> BTreeMap<String, String> {
     let entries = table.map(Node::entries).unwrap_or_default();
     entries.iter().filter_map(|entry| Some((entry.key.clone(), entry.value.text()?.to_owned()))).collect()
 }

@@ -18,7 +18,7 @@ use super::run_file::{self, NamedOrchestrator};
 use super::shape::{check, run};
 use super::source::{Source, Span, normalize};
 use super::task_library::TaskLibrary;
-use super::{nearest, overrides, params, yaml};
+use super::{gateway, nearest, overrides, params, yaml};
 
 /// What to load, and what the command line changes about it.
 #[derive(Debug, Clone, Default)]
@@ -105,6 +105,8 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
     let mut orchestrators = with_params(named, &request.options.params, &mut out);
     add_phases(&mut orchestrators, &tasks, &catalog);
     let limits = run_file::limits(&root, &mut out);
+    let (gateway, providers) = (gateway::gateway(&root, &mut out), gateway::providers(&root, &mut out));
+    gateway::check_routes((&gateway, &providers), (&harnesses, &models), &root, &mut out);
     let repeats = root.whole_of("repeats").unwrap_or(5);
     let models_span = root.entry("models").map_or(&whole, |entry| &entry.key_span);
     let complete = !out.has_errors();
@@ -140,6 +142,8 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
         container: run_file::container(&root),
         limits,
         retry: run_file::retry(&root),
+        gateway,
+        providers,
         max_runtime: root.duration_of("max_runtime_seconds"),
         results_db: root.path_of("results_db").unwrap_or_else(|| absolute(&request.project.join("refrain.db"))),
         state_dir: root.path_of("workdir").unwrap_or_else(|| absolute(&request.project.join(".refrain"))),

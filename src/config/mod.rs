@@ -16,7 +16,9 @@ mod fields;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod gateway;
 pub mod harness_manifest;
+pub mod harness_metering;
 mod harness_settings;
 mod inside;
 mod load;

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub use super::cell_key::KeyCache;
 
 use super::cell_key;
+use super::gateway::{GatewayPlan, ProviderEntry};
+use super::harness_metering::names;
 use crate::domain::cell::Cell;
 use crate::domain::{CellKey, ContainerOptions, Micros, Model, ModelRole, Params, RunName, Task};
 
@@ -25,6 +27,16 @@ pub struct HarnessEntry {
     pub observability_tier: String,
     /// Settings for its templates (`{config.KEY}`), checked against the manifest, paths made absolute.
     pub config: serde_json::Map<String, serde_json::Value>,
+}
+
+impl HarnessEntry {
+    /// Tells whether it can be pointed at another address of a provider: a template of its manifest or of its settings
+    /// names `{base_url}`.
+    #[must_use]
+    pub fn takes_base_url(&self) -> bool {
+        let in_settings = self.config.values().any(|value| names(&value.to_string(), "base_url"));
+        self.manifest.names("base_url") || in_settings
+    }
 }
 
 /// An orchestrator as a run declares it.
@@ -101,6 +113,10 @@ pub struct RunPlan {
     pub limits: RunLimits,
     /// Retries.
     pub retry: RetryPlan,
+    /// The gateway.
+    pub gateway: GatewayPlan,
+    /// The providers: those that every run knows, and the run's own.
+    pub providers: Vec<ProviderEntry>,
     /// Bound of every attempt, over the tasks' own.
     pub max_runtime: Option<Duration>,
     /// The database file, absolute.
@@ -119,8 +135,8 @@ impl RunPlan {
     /// Returns the key of a cell: equal keys mean equal work.
     ///
     /// It covers the task's content (with the files of its seed and hidden tests), the orchestrator's files and
-    /// parameters, the harness's manifest, version, settings and image, and the models. It does not cover names of
-    /// runs, places of files, ports, budgets and limits. Files are read on the first call for each task and harness.
+    /// parameters, the harness's manifest, version, settings and image, and the models with the names of their providers.
+    /// It does not cover names of runs, places of files and of providers, the gateway, budgets and limits. Files are read on the first call for each task and harness.
     #[must_use]
     pub fn cell_key(&self, cell: &Cell) -> CellKey {
         cell_key::of(self, cell)

@@ -221,6 +221,7 @@ fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall, workspace: Path
         session_dir: home.join(format!(".refrain-session-{}", setup.index)),
         home,
         max_cost: setup.max_cost,
+        base_url: None,
         api_key,
     }
 }

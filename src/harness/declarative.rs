@@ -120,7 +120,8 @@ impl DeclarativeHarness {
         prompt_file: &'a str,
         config: &'a serde_json::Map<String, serde_json::Value>,
     ) -> Values<'a> {
-        Values { request, prompt_file, config, refrain: &self.refrain, dir: self.dir.as_deref() }
+        let base_path = &self.manifest.base_path;
+        Values { request, prompt_file, config, refrain: &self.refrain, dir: self.dir.as_deref(), base_path }
     }
 
     /// Takes the files of the host that settings name along into a session's folder, and lets the settings name the copies.

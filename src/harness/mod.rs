@@ -47,7 +47,11 @@ pub struct SessionRequest {
     pub session_dir: PathBuf,
     /// The most it may cost, for harnesses that can limit themselves.
     pub max_cost: Option<Micros>,
-    /// The key, where the model has one. Goes into the process's environment and nowhere else.
+    /// Where the gateway stands in for the model's provider, for this session alone; `None`: the harness asks the provider
+    /// by itself.
+    pub base_url: Option<String>,
+    /// What stands for the model's key: the gateway's token, else the key. Goes into the process's environment and nowhere
+    /// else.
     pub api_key: Option<String>,
 }
 

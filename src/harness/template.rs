@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use super::SessionRequest;
+use crate::config::harness_metering::BasePath;
 
 /// Names that stand alone, with what they mean. The reference page is made from this table too.
 pub const PLACEHOLDERS: &[(&str, &str)] = &[
@@ -22,6 +23,8 @@ pub const PLACEHOLDERS: &[(&str, &str)] = &[
     ("home", "path of the agent's private home"),
     ("session_dir", "path of a folder for this session's files"),
     ("resume", "the harness's own id of the session to resume"),
+    ("base_url", "where the model's provider is: the gateway, else the model's own `base_url`"),
+    ("api_key", "what stands for the model's key: the gateway's token, else the key"),
     ("max_cost", "the most dollars the session may cost"),
     ("refrain", "path of the refrain program"),
     ("dir", "folder of a harness that is not built in"),
@@ -65,6 +68,8 @@ pub struct Values<'a> {
     pub refrain: &'a Path,
     /// The harness's folder.
     pub dir: Option<&'a Path>,
+    /// What the harness's clients want behind a provider's address.
+    pub base_path: &'a BasePath,
 }
 
 impl Template {
@@ -175,6 +180,12 @@ impl Values<'_> {
             "home" => path(&request.home),
             "session_dir" => path(&request.session_dir),
             "resume" => request.resume.clone(),
+            "base_url" => match &request.base_url {
+                // The gateway stands where the provider does, without what this harness's clients want behind that.
+                Some(gateway) => Some(format!("{gateway}{}", self.base_path.of(&request.model.provider))),
+                None => request.model.config.get("base_url").and_then(shown),
+            },
+            "api_key" => request.api_key.clone(),
             "max_cost" => request.max_cost.map(|cost| cost.dollars().to_string()),
             _ => None,
         })

@@ -103,6 +103,13 @@ fn run(line: &str, message: &'static str) -> Case {
     case(format!("`{line}`"), message).file("runs/run.yaml", text)
 }
 
+/// A run whose harness can be pointed at the gateway, with this model.
+fn pointable(model: &str, mode: &str) -> String {
+    format!(
+        "name: nightly\nharnesses: [{{name: claude-code}}]\nmodels: [{model}]\ntasks: [fix]\ngateway: {{mode: \"{mode}\"}}\n"
+    )
+}
+
 /// The task with further lines.
 fn task(lines: &str, message: &'static str) -> Case {
     let shown = lines.replace('\n', "` `");
@@ -227,6 +234,11 @@ fn values() -> Vec<Case> {
         run("repeats: many", "`repeats` takes a whole number between 1 and 10000"),
         run("parallel_runs: 0", "`parallel_runs` must be between 1 and 1024"),
         run("gateway_port: 70000", "`gateway_port` must be between 0 and 65535"),
+        run("gateway: { port: 70000 }", "`port` must be between 0 and 65535"),
+        run("gateway: { mode: sometimes }", "`mode` must be one of `auto`, `on`, `off`"),
+        run("gateway: { record: all }", "`record` must be"),
+        run("gateway: { recrod: meta }", "the gateway has no key `recrod`"),
+        run("gateway: { host: my-laptop }", "the gateway's host is an address of this machine, not `my-laptop`"),
         run("container: { cpus: 0 }", "`cpus` takes a number above 0, at most 4096"),
         run("container: { cpus: many }", "`cpus` takes a number above 0, at most 4096"),
         run("container: { pull: sometimes }", "`pull` must be"),
@@ -268,6 +280,37 @@ fn runs() -> Vec<Case> {
         run("models: gpt", "`models` takes a list, not text"),
         run("models: [{name: gpt}, {name: gpt}]", "two models are called `gpt`"),
         run(twice, "two harnesses are called `a`"),
+        run("providers: {mine: {concurrency: 3}}", "provider `mine` has no `base_url`"),
+        run("providers: {mine: {base_url: mine.example}}", "`base_url` is no address of a provider"),
+        run("providers: {mine: {base_url: https://key@mine.example}}", "`base_url` is no address of a provider"),
+        run("providers: {openai: {concurency: 3}}", "the provider has no key `concurency`"),
+        run("providers: {openai: {concurrency: 0}}", "`concurrency` must be between 1 and 100000"),
+        run("gateway: { cassette: replay }", "the cassette has no file"),
+        run(
+            "gateway: { mode: \"off\", cassette: record, cassette_file: t }",
+            "a cassette needs the gateway, and `mode` is `off`",
+        ),
+        case("`gateway.port` and `gateway_port`", "`gateway.port` and `gateway_port` are both given")
+            .file("runs/run.yaml", format!("{RUN}gateway: {{port: 1}}\ngateway_port: 2\n")),
+        run(
+            "gateway: { mode: \"on\" }",
+            "the gateway is on, but harness `agent` cannot be pointed at it: nothing of it names `{base_url}`",
+        ),
+        case(
+            "`gateway: {mode: \"on\"}`, and a model whose provider nobody knows",
+            "the gateway is on, but provider `acme` is not known: add it to `providers`",
+        )
+        .file("runs/run.yaml", pointable("{name: gpt, provider: acme}", "on")),
+        case(
+            "`gateway: {mode: \"on\"}`, and a model with `auth_mode: subscription`",
+            "the gateway is on, but model `gpt` is used by a subscription, which has no key to be put in",
+        )
+        .file("runs/run.yaml", pointable("{name: gpt, provider: openai, auth_mode: subscription}", "on")),
+        case(
+            "a model with a key for a provider that nobody knows",
+            "sessions go past the gateway: provider `acme` is not known: add it to `providers`",
+        )
+        .file("runs/run.yaml", pointable("{name: gpt, provider: acme, api_key_env: KEY}", "auto")),
         run("harnesses: [{name: comand}]", "there is no harness `comand`"),
         run("harnesses: [{name: agent, adapter: ./agent}]", "`adapter` names no folder: `./agent`"),
         run("harnesses: [{name: agent, adapter: scripted}]", "harness `agent` needs the setting `play`"),
@@ -414,6 +457,16 @@ fn harnesses() -> Vec<Case> {
             "an `[install]` whose script is too long",
             &with(&format!("[install]\nscript = \"{}\"\n", "x".repeat(65_537))),
             "the install script has 65537 bytes; at most 65536 fit",
+        ),
+        harness(
+            "`base_path = \"v1\"`",
+            &format!("base_path = \"v1\"\n{HARNESS}"),
+            "`base_path` begins with `/` and ends without one",
+        ),
+        harness(
+            "`tolerance = 2`",
+            &format!("tolerance = 2\n{HARNESS}"),
+            "`tolerance` takes a number above 0, at most 1",
         ),
         harness("an empty `[install]`", &with("[install]\ntimeout = 60\n"), "`[install]` installs nothing"),
         harness(

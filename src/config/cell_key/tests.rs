@@ -42,7 +42,7 @@ impl Project {
 fn place_name_money_and_ports_do_not_count() {
     let key = Project::new().key();
     let other = Project::new();
-    let more = "budget_usd: 3\nparallel_runs: 4\ngateway_port: 9999\ndescription: x\nlimits: {sessions: 7}\n";
+    let more = "budget_usd: 3\nparallel_runs: 4\ngateway_port: 9999\ndescription: x\nlimits: {sessions: 7}\ngateway: {mode: \"off\", record: bodies}\nproviders: {openai: {base_url: 'http://h:1', concurrency: 3}}\n";
     other.write("runs/r.yaml", &format!("{}{more}", RUN.replace("name: one", "name: two")));
     assert_eq!(other.key(), key);
     other

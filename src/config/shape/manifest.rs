@@ -45,6 +45,16 @@ pub(crate) const HARNESS: Section = Section {
         required("run", Kind::Section(&RUN), "How a session is started."),
         optional("env", Kind::Map(&Kind::Text), "Variables of the process (templates)."),
         optional("key_env", Kind::Variable, "Variable that carries the model's key into the process."),
+        optional(
+            "base_path",
+            Kind::Either(&Kind::Text, &Kind::Map(&Kind::Text)),
+            "What its clients want behind a provider's address (``): one text, or one for each provider.",
+        ),
+        optional(
+            "tolerance",
+            Kind::Positive { max: 1.0 },
+            "Share by which its own figures may differ from the gateway's without a word (0).",
+        ),
         optional("probe", Kind::Section(&PROBE), "How it is found out which version is there."),
         optional("install", Kind::Section(&INSTALL), "How it gets into an image that lacks it."),
         optional("files", Kind::Map(&Kind::Text), "Files written before a session: path template to content template."),

@@ -43,11 +43,57 @@ pub(crate) const RUN: Section = Section {
         optional("container", Kind::Section(&CONTAINER), "What environments that are containers may use."),
         optional("retry", Kind::Section(&RETRY), "How infrastructure faults are retried."),
         optional("max_runtime_seconds", Kind::Duration, "Bound of every attempt, over the tasks' own."),
-        optional("gateway_host", Kind::Line, "Address the gateway listens on."),
-        optional("gateway_port", Kind::Whole { min: 0, max: 65_535 }, "Port the gateway listens on (8877)."),
-        optional("gateway_db", Kind::Path, "Database of the gateway's traffic."),
+        optional("gateway", Kind::Section(&GATEWAY), "The meter between harnesses and providers."),
+        optional(
+            "providers",
+            Kind::Map(&Kind::Section(&PROVIDER)),
+            "Providers by their names, beside `anthropic`, `openai`, `gemini` (or `google`) and `openrouter`.",
+        ),
+        optional("gateway_host", Kind::Line, "The same as `gateway.host`."),
+        optional("gateway_port", Kind::Whole { min: 0, max: 65_535 }, "The same as `gateway.port`."),
+        optional("gateway_db", Kind::Path, "Database of `refrain gateway`; a run's traffic is with its results."),
         optional("results_db", Kind::Path, "The results database (`refrain.db`)."),
         optional("workdir", Kind::Path, "Folder for everything else a run leaves (`.refrain`)."),
+    ],
+};
+
+/// `gateway`.
+pub(crate) const GATEWAY: Section = Section {
+    name: "gateway",
+    fields: &[
+        optional(
+            "mode",
+            Kind::Choice(&["auto", "on", "off"]),
+            "Whether sessions go through it: those that can (`auto`), all or it is an error (`on`), none (`off`).",
+        ),
+        optional("host", Kind::Line, "The address it listens at; by default what the runtime's environments reach."),
+        optional("port", Kind::Whole { min: 0, max: 65_535 }, "The port it listens at (a free one)."),
+        optional(
+            "record",
+            Kind::Choice(&["meta", "bodies"]),
+            "What is kept of each exchange: figures (`meta`), or what was said too (`bodies`).",
+        ),
+        optional(
+            "cassette",
+            Kind::Choice(&["off", "record", "replay"]),
+            "A tape of the traffic: `record` writes it, `replay` answers from it in place of the providers (`off`).",
+        ),
+        optional("cassette_file", Kind::Path, "The tape."),
+    ],
+};
+
+/// `providers.NAME`.
+pub(crate) const PROVIDER: Section = Section {
+    name: "provider",
+    fields: &[
+        optional("base_url", Kind::Line, "Where it is, as its documentation says."),
+        optional("concurrency", Kind::Whole { min: 1, max: 100_000 }, "Most requests under way at a time; no limit."),
+        optional(
+            "requests_per_minute",
+            Kind::Whole { min: 1, max: 10_000_000 },
+            "Most requests begun within a minute; no limit.",
+        ),
+        optional("api_key_env", Kind::Variable, "Variable with the key of models that name none themselves."),
     ],
 };
 

@@ -5,6 +5,7 @@ use test_case::test_case;
 
 use super::*;
 use crate::config::harness_manifest::ConfigField;
+use crate::config::harness_metering::BasePath;
 use crate::domain::model::AuthMode;
 use crate::domain::{CostMode, Micros, Model, ModelRole};
 
@@ -20,6 +21,8 @@ fn manifest(argv: &[&str]) -> HarnessManifest {
         cost_args: None,
         env: BTreeMap::new(),
         key_env: None,
+        base_path: BasePath::default(),
+        tolerance: 0.0,
         probe: None,
         install: None,
         prompt: PromptBy::Argument,
@@ -66,6 +69,7 @@ fn request() -> SessionRequest {
         home: PathBuf::from("/h"),
         session_dir: PathBuf::from("/s"),
         max_cost: None,
+        base_url: None,
         api_key: None,
     }
 }

@@ -30,6 +30,7 @@ fn request(prompt: &str) -> SessionRequest {
         home: PathBuf::from("/h"),
         session_dir: PathBuf::from("/s"),
         max_cost: Some(Micros::new(1_500_000)),
+        base_url: None,
         api_key: None,
     }
 }
@@ -44,7 +45,39 @@ fn fill(text: &str, prompt: &str) -> Result<Option<String>, String> {
         config: &config,
         refrain: Path::new("/bin/refrain"),
         dir: None,
+        base_path: &BasePath::default(),
     })
+}
+
+#[test]
+fn the_gateway_stands_in_for_the_provider_and_else_its_own_address_counts() {
+    let by_provider = [("acme".to_owned(), "/api/v2".to_owned())].into();
+    let base_path = BasePath { otherwise: "/v1".to_owned(), by_provider };
+    let config = serde_json::Map::new();
+    let filled = |request: &SessionRequest, text: &str| {
+        let template = Template::parse(text, Names::default()).expect("parses");
+        let refrain = Path::new("/bin/refrain");
+        let values = Values {
+            request: Some(request),
+            prompt_file: "",
+            config: &config,
+            refrain,
+            dir: None,
+            base_path: &base_path,
+        };
+        template.fill(&values).expect("fills")
+    };
+    let mut request = request("");
+    assert_eq!(filled(&request, "{base_url}").as_deref(), Some("http://127.0.0.1:1"), "as the run file has it");
+    assert_eq!(filled(&request, "{api_key?}"), None);
+    request.base_url = Some("http://10.0.0.1:8877/session/4f".to_owned());
+    request.api_key = Some("token".to_owned());
+    assert_eq!(filled(&request, "{base_url}").as_deref(), Some("http://10.0.0.1:8877/session/4f/api/v2"));
+    request.model.provider = "other".to_owned();
+    assert_eq!(filled(&request, "{base_url?}").as_deref(), Some("http://10.0.0.1:8877/session/4f/v1"));
+    assert_eq!(filled(&request, "{api_key}").as_deref(), Some("token"));
+    (request.base_url, request.model.config) = (None, serde_json::Map::new());
+    assert_eq!(filled(&request, "{base_url?}"), None, "left out where there is neither");
 }
 
 #[test_case("{prompt}", "{model} {{x}} $(y) '\n", Some("{model} {{x}} $(y) '\n"); "what comes in is not looked at again")]
