@@ -10,6 +10,7 @@
 //! exchange to a [`Recorder`]. It knows neither harnesses nor the store.
 
 mod options;
+pub mod protocol;
 mod recorder;
 
 pub use options::{GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};

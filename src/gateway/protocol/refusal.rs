@@ -1,0 +1,148 @@
+//! What the gateway says in a provider's place, in that provider's shape.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::api::Family;
+
+/// Why the gateway answers by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalKind {
+    /// No token, an unknown one, or one whose session is over.
+    Unauthorized,
+    /// No interface has this path.
+    NotFound,
+    /// The session has spent what it may.
+    Limit,
+    /// Too many requests; all cells wait together.
+    RateLimited {
+        /// How long to wait.
+        retry_after: Option<Duration>,
+    },
+    /// No connection to the provider.
+    Unreachable,
+    /// The provider was silent for too long.
+    Stalled,
+    /// The gateway cannot serve now: it ends, or could not write its books.
+    Unavailable,
+    /// The request's body is larger than what is taken.
+    TooLarge,
+}
+
+impl RefusalKind {
+    /// The status that says so.
+    ///
+    /// [`RefusalKind::Limit`] is 403 for all. A client that retries it spends minutes on a session that is over: 429 and
+    /// every 5xx are tried again for up to five minutes, 401 for three by Claude Code, which takes it for a token to be
+    /// renewed, and 402 or 400 ten times by clients of LiteLLM that do not know it as final. 403 is final to all of them;
+    /// Codex tries six times in seven seconds.
+    const fn status(self) -> u16 {
+        match self {
+            Self::Unauthorized => 401,
+            Self::NotFound => 404,
+            Self::Limit => 403,
+            Self::RateLimited { .. } => 429,
+            Self::Unreachable => 502,
+            Self::Stalled => 504,
+            Self::Unavailable => 503,
+            Self::TooLarge => 413,
+        }
+    }
+
+    const fn anthropic(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "authentication_error",
+            Self::NotFound => "not_found_error",
+            Self::Limit => "permission_error",
+            Self::RateLimited { .. } => "rate_limit_error",
+            Self::Unreachable | Self::Unavailable => "api_error",
+            Self::Stalled => "timeout_error",
+            Self::TooLarge => "request_too_large",
+        }
+    }
+
+    /// Type and code.
+    const fn openai(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Unauthorized => ("invalid_request_error", Some("invalid_api_key")),
+            Self::NotFound => ("invalid_request_error", Some("not_found")),
+            Self::Limit => ("invalid_request_error", Some("spend_limit_reached")),
+            Self::RateLimited { .. } => ("requests", Some("rate_limit_exceeded")),
+            Self::Unreachable | Self::Stalled | Self::Unavailable => ("server_error", None),
+            Self::TooLarge => ("invalid_request_error", Some("request_too_large")),
+        }
+    }
+
+    const fn gemini(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "UNAUTHENTICATED",
+            Self::NotFound => "NOT_FOUND",
+            Self::Limit => "PERMISSION_DENIED",
+            Self::RateLimited { .. } => "RESOURCE_EXHAUSTED",
+            Self::Unreachable | Self::Unavailable => "UNAVAILABLE",
+            Self::Stalled => "DEADLINE_EXCEEDED",
+            Self::TooLarge => "INVALID_ARGUMENT",
+        }
+    }
+}
+
+/// Returns status and JSON body of a refusal, as the clients of this family expect an error.
+///
+/// The waiting time of [`RefusalKind::RateLimited`] is in the body where the family has it there (Gemini); the caller
+/// puts it into the `retry-after` header for all.
+#[must_use]
+pub fn refusal(family: Family, kind: RefusalKind, message: &str) -> (u16, String) {
+    let status = kind.status();
+    let body = match family {
+        Family::Anthropic => json!({"type": "error", "error": {"type": kind.anthropic(), "message": message}}),
+        Family::OpenAi => {
+            let (name, code) = kind.openai();
+            json!({"error": {"message": message, "type": name, "param": null, "code": code}})
+        }
+        Family::Gemini => {
+            let details = match kind {
+                RefusalKind::RateLimited { retry_after: Some(wait) } => json!([{
+                    "@type": "type.googleapis.com/google.rpc.RetryInfo",
+                    "retryDelay": format!("{}s", wait.as_secs_f64()),
+                }]),
+                _ => json!([]),
+            };
+            json!({"error": {"code": status, "message": message, "status": kind.gemini(), "details": details}})
+        }
+    };
+    (status, body.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_family_in_its_own_shape() {
+        let wait = RefusalKind::RateLimited { retry_after: Some(Duration::from_millis(1500)) };
+        let (status, body) = refusal(Family::Anthropic, wait, "wait");
+        assert_eq!(status, 429);
+        assert_eq!(body, r#"{"type":"error","error":{"type":"rate_limit_error","message":"wait"}}"#);
+        let (status, body) = refusal(Family::OpenAi, RefusalKind::Unauthorized, "no \"token\"");
+        assert_eq!(status, 401);
+        assert_eq!(
+            body,
+            r#"{"error":{"message":"no \"token\"","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#
+        );
+        let (status, body) = refusal(Family::Gemini, wait, "wait");
+        assert_eq!(status, 429);
+        assert_eq!(
+            body,
+            r#"{"error":{"code":429,"message":"wait","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"1.5s"}]}}"#
+        );
+    }
+
+    #[test]
+    fn a_limit_is_final_for_every_client() {
+        for family in [Family::Anthropic, Family::OpenAi, Family::Gemini] {
+            assert_eq!(refusal(family, RefusalKind::Limit, "spent").0, 403);
+        }
+    }
+}
