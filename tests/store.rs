@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "store/calls.rs"]
+mod calls;
 #[path = "store/crash.rs"]
 mod crash;
 #[path = "store/fencing.rs"]

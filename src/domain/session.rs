@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::exchange::UsageSource;
 use super::failure::{LimitKind, ProviderFault, Timer, names};
 use super::model::ModelRole;
 use super::money::Micros;
@@ -151,12 +152,27 @@ pub struct SessionRecord {
     pub signal: Option<i32>,
     /// The agent's last message.
     pub text: Option<String>,
-    /// Tokens.
+    /// Tokens, by `usage_source`.
     pub usage: Usage,
     /// Price of the tokens, or what the harness reported where no price is known.
     pub cost: Option<Micros>,
     /// What the harness itself reported.
     pub reported_cost: Option<Micros>,
+    /// Who counted `usage` and `cost`; unknown in older records.
+    #[serde(default)]
+    pub usage_source: Option<UsageSource>,
+    /// Requests that the gateway saw, the refused ones included; unknown where the session did not go through it.
+    #[serde(default)]
+    pub api_calls: Option<u64>,
+    /// Tokens as the harness reported them, also where the gateway counted.
+    #[serde(default)]
+    pub reported_usage: Usage,
+    /// Price of the tokens that the harness reported.
+    #[serde(default)]
+    pub reported_priced: Option<Micros>,
+    /// Where the harness's figures differ from those of the gateway by more than they may, a line for each.
+    #[serde(default)]
+    pub discrepancies: Vec<String>,
     /// Whether its cost stays off the budget; unknown in older records.
     #[serde(default)]
     pub exempt: Option<bool>,
@@ -197,6 +213,11 @@ impl SessionRecord {
             usage: Usage::UNKNOWN,
             cost: None,
             reported_cost: None,
+            usage_source: None,
+            api_calls: None,
+            reported_usage: Usage::UNKNOWN,
+            reported_priced: None,
+            discrepancies: Vec::new(),
             exempt: None,
             turns: None,
             tool_calls: None,

@@ -8,7 +8,7 @@ use super::fence::{self, Standing};
 use super::owner::Owner;
 use super::row::{Columns, parse_state, time};
 use super::worker::Ticket;
-use super::{Store, hosts, ledger, results};
+use super::{Store, calls, hosts, ledger, results};
 use crate::domain::{
     AttemptId, AttemptState, CellId, CellKey, ErrorClass, ExitClass, Failure, Micros, RunName, RunRecord, Terminal,
     Transition,
@@ -365,7 +365,8 @@ pub(super) fn mark_orphaned(tx: &Connection, orphan: &Orphan, message: &str, at:
     if cost.is_some() {
         ledger::release_rest(tx, id, "orphaned", at)?;
     } else {
-        // What its open session has cost nobody knows: the run's sums are lower bounds from here on.
+        calls::book_orphaned(tx, id, at)?;
+        // What its open session has cost beyond that nobody knows: the run's sums are lower bounds from here on.
         ledger::cut_off(tx, id, message, at)?;
     }
     results::refresh_costs(tx, &id.run, &id.cell)?;

@@ -83,7 +83,7 @@ impl Store {
     }
 }
 
-/// Sessions whose cost differs in the ledger, and runs whose kept sums differ from the sum of their entries.
+/// Sessions whose cost differs in the ledger or from that of their calls, and runs whose kept sums differ from the sum of their entries.
 const MONEY: &str = "SELECT format('%s/%s/a%d, session %d', s.run_name, s.cell_id, s.attempt, s.session)
  FROM sessions AS s LEFT JOIN ledger AS l ON l.run_name = s.run_name AND l.cell_id = s.cell_id
    AND l.attempt = s.attempt AND l.kind = 'spend' AND l.reference = format('s%d', s.session)
@@ -96,7 +96,13 @@ const MONEY: &str = "SELECT format('%s/%s/a%d, session %d', s.run_name, s.cell_i
    FROM ledger GROUP BY run_name) AS entries
  LEFT JOIN ledger_sums AS kept USING (run_name)
  WHERE kept.total_micros IS NOT entries.total OR kept.billable_micros IS NOT entries.billable
-   OR kept.reserved_micros IS NOT entries.reserved OR kept.unknown IS NOT entries.unknown";
+   OR kept.reserved_micros IS NOT entries.reserved OR kept.unknown IS NOT entries.unknown
+ UNION ALL
+ SELECT format('the calls of %s/%s/a%d, session %d', s.run_name, s.cell_id, s.attempt, s.session)
+ FROM sessions AS s JOIN captured_calls AS c USING (run_name, cell_id, attempt, session)
+ WHERE c.booked_as = format('s%d', s.session) AND json_extract(s.record_json, '$.usage_source') = 'gateway'
+ GROUP BY s.run_name, s.cell_id, s.attempt, s.session
+ HAVING s.cost_micros IS NOT iif(count(*) = count(c.cost_micros), sum(c.cost_micros), NULL)";
 
 fn lines(tx: &Connection, sql: &str) -> Result<Vec<String>, Fault> {
     let mut statement = tx.prepare(sql)?;

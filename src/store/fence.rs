@@ -10,7 +10,7 @@ use super::ledger::{self, LedgerEntry, LedgerKind};
 use super::owner::Owner;
 use super::row::{money, to_json};
 use super::worker::Ticket;
-use super::{Store, results, sessions};
+use super::{Store, calls, results, sessions};
 use crate::domain::{AttemptId, Micros, RunRecord, SessionRecord};
 
 /// What a writer is to an attempt.
@@ -87,6 +87,8 @@ pub(super) fn book_session(
         at: session.started_at,
         note: Some("held by a host that had lost the attempt".to_owned()),
     };
+    let (billable, at) = (entry.billable, entry.at);
+    calls::book_session(tx, acting, (id, session.index), (&entry.reference, billable, at))?;
     ledger::append(tx, &entry).map(|_| ())
 }
 
@@ -101,7 +103,7 @@ pub(super) fn book_record(
     for session in &record.sessions {
         let billable = results::billable_of(record, session);
         match standing {
-            Standing::Held | Standing::GivenUp => sessions::put(tx, id, session, billable)?,
+            Standing::Held | Standing::GivenUp => sessions::put(tx, acting, id, session, billable)?,
             Standing::Taken => book_session(tx, acting, id, session, billable)?,
         }
     }

@@ -282,6 +282,16 @@ fn has_begun(tx: &Connection, id: &AttemptId) -> Result<bool, Fault> {
         .query_row(params![id.run.as_str(), id.cell.as_str(), id.number], |row| row.get(0))?)
 }
 
+/// Tells whether a spend is booked under a reference.
+pub(super) fn has_spend(tx: &Connection, id: &AttemptId, reference: &str) -> Result<bool, Fault> {
+    Ok(tx
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM ledger
+             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND reference = ?4)",
+        )?
+        .query_row(params![id.run.as_str(), id.cell.as_str(), id.number, reference], |row| row.get(0))?)
+}
+
 /// Returns a reference that no entry of this kind has: the given one, or one with a number behind it.
 fn unused(tx: &Connection, id: &AttemptId, kind: LedgerKind, reference: &str) -> Result<String, Fault> {
     let mut taken = tx.prepare_cached(
@@ -403,7 +413,7 @@ pub(super) fn settle_cut_off(tx: &Connection, id: &AttemptId) -> Result<(), Faul
 }
 
 /// What an attempt holds in reserve.
-fn held(tx: &Connection, id: &AttemptId) -> Result<Micros, Fault> {
+pub(super) fn held(tx: &Connection, id: &AttemptId) -> Result<Micros, Fault> {
     let sum: i64 = tx
         .prepare_cached(
             "SELECT coalesce(sum(billable_micros), 0) FROM ledger

@@ -16,6 +16,7 @@
 mod adoption;
 mod attempts;
 pub mod blob;
+mod calls;
 mod check;
 mod connection;
 mod error;
@@ -46,6 +47,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 pub use attempts::{AttemptRow, AttemptStart, Orphan};
+pub use calls::{CallSums, CapturedBodies, CapturedCall};
 pub use check::CheckReport;
 pub use connection::BUSY_TIMEOUT;
 pub use error::{Cause, StoreError};

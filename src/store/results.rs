@@ -78,7 +78,7 @@ pub(super) fn finish(
         attempts::put_transition(tx, id, seq, transition)?;
     }
     for session in &record.sessions {
-        sessions::put(tx, id, session, billable_of(record, session))?;
+        sessions::put(tx, acting, id, session, billable_of(record, session))?;
     }
     sessions::put_phases(tx, id, &record.sessions)?;
     for entry in &extra.ledger {

@@ -10,7 +10,11 @@ use super::error::Fault;
 pub const APPLICATION_ID: i32 = 0x5246_524e;
 
 /// The SQL that leads from each version to the next; the first starts from nothing. Never edited, only added to.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql"), include_str!("migrations/0002_hosts.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_initial.sql"),
+    include_str!("migrations/0002_hosts.sql"),
+    include_str!("migrations/0003_captured_calls.sql"),
+];
 
 /// The version that this library writes.
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a handful of migrations")]

@@ -3,12 +3,13 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, named_params, params};
 
-use super::Store;
 use super::error::Fault;
 use super::fence::{self, Standing};
 use super::ledger::{self, SessionCost};
+use super::owner::Owner;
 use super::row::{Columns, count, known_count, money, time, to_json, tokens};
 use super::worker::Ticket;
+use super::{Store, calls};
 use crate::domain::{AttemptId, Micros, SessionRecord};
 
 impl Store {
@@ -19,7 +20,7 @@ impl Store {
     pub fn add_session(&self, attempt: &AttemptId, session: &SessionRecord, billable: Option<Micros>) -> Ticket<()> {
         let (acting, attempt, session) = (self.acting.clone(), attempt.clone(), session.clone());
         self.write(move |tx| match fence::standing(tx, acting.as_deref(), &attempt)? {
-            Standing::Held | Standing::GivenUp => put(tx, &attempt, &session, billable),
+            Standing::Held | Standing::GivenUp => put(tx, acting.as_deref(), &attempt, &session, billable),
             Standing::Taken => fence::book_session(tx, acting.as_deref(), &attempt, &session, billable),
         })
     }
@@ -88,6 +89,7 @@ pub(super) fn billed(tx: &Connection, attempt: &AttemptId) -> Result<Micros, Fau
 /// Stores a session and books its cost.
 pub(super) fn put(
     tx: &Connection,
+    acting: Option<&Owner>,
     attempt: &AttemptId,
     session: &SessionRecord,
     billable: Option<Micros>,
@@ -135,6 +137,8 @@ pub(super) fn put(
         ":duration": millis(session.duration),
         ":record": to_json("record_json", session)?,
     })?;
+    let reference = format!("s{}", session.index);
+    calls::book_session(tx, acting, (attempt, session.index), (&reference, billable, end_of(session)))?;
     let cost = SessionCost { index: session.index, cost: session.cost, billable, at: end_of(session) };
     ledger::spend(tx, attempt, &cost)
 }

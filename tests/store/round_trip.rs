@@ -12,7 +12,7 @@ use refrain::domain::session::SessionEnd;
 use refrain::domain::verdict::TestResult;
 use refrain::domain::{
     CellKey, ErrorClass, ExitClass, Failure, Micros, ModelRole, ParamValue, RunRecord, SessionRecord, Terminal,
-    TestStatus, Usage, Verdict,
+    TestStatus, Usage, UsageSource, Verdict,
 };
 use refrain::store::{ResultExtra, Store};
 
@@ -72,11 +72,19 @@ prop_compose! {
         (cost, reported_cost) in (money(), money()),
         (turns, tool_calls, harness_session) in (any::<Option<u64>>(), any::<Option<u64>>(), of(text())),
         (started_at, duration, longest_silence) in (moment(), duration(), of(duration())),
+        (usage_source, api_calls, reported_usage, reported_priced, discrepancies) in (
+            of(prop_oneof![Just(UsageSource::Gateway), Just(UsageSource::Harness)]),
+            any::<Option<u64>>(),
+            usage(),
+            money(),
+            vec(text(), 0..3),
+        ),
         (role, exempt, warnings) in (of(prop_oneof![Just(ModelRole::Implementation), Just(ModelRole::Review)]), any::<Option<bool>>(), vec(text(), 0..3)),
     ) -> SessionRecord {
         SessionRecord {
             index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, reported_cost, exempt, turns,
             tool_calls, harness_session, started_at, duration, longest_silence, warnings,
+            usage_source, api_calls, reported_usage, reported_priced, discrepancies,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::super::casting::own_reviewer;
 use super::super::world::{Attempt, describe};
 use super::{Setup, price_of};
 use crate::domain::session::SessionEnd;
-use crate::domain::{Failure, Micros, SessionRecord, Usage};
+use crate::domain::{Failure, Micros, SessionRecord, Usage, UsageSource};
 use crate::harness::HarnessError;
 use crate::harness::session::SessionResult;
 use crate::runtime::RuntimeError;
@@ -34,6 +34,11 @@ pub(super) fn of_result(attempt: &Attempt, setup: &Setup, call: &SessionCall, re
         usage: reading.usage,
         cost: priced.or(reading.cost),
         reported_cost: reading.cost,
+        usage_source: Some(UsageSource::Harness),
+        api_calls: None,
+        reported_usage: reading.usage,
+        reported_priced: priced,
+        discrepancies: Vec::new(),
         exempt: Some(is_exempt(attempt, setup)),
         turns: reading.turns,
         tool_calls: reading.tool_calls,
@@ -80,6 +85,11 @@ pub(super) fn broken_off(
         usage: if ran { Usage::UNKNOWN } else { Usage::ZERO },
         cost: (!ran).then_some(Micros::ZERO),
         reported_cost: None,
+        usage_source: None,
+        api_calls: None,
+        reported_usage: Usage::UNKNOWN,
+        reported_priced: None,
+        discrepancies: Vec::new(),
         exempt: Some(is_exempt(attempt, setup)),
         turns: None,
         tool_calls: None,
