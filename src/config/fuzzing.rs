@@ -41,7 +41,8 @@ pub fn orchestrator_manifest(text: &str) -> Result<OrchestratorManifest, String>
 ///
 /// What a user would read, with and without colours.
 pub fn harness_manifest(text: &str) -> Result<HarnessManifest, String> {
-    HarnessManifest::decode(&Source::flag("harness.toml", text), None, String::new()).map_err(|error| shown(&error))
+    HarnessManifest::decode(&Source::flag("harness.toml", text), None, String::new(), None)
+        .map_err(|error| shown(&error))
 }
 
 /// Reads a run file with one `--set`, but for its tasks; returns how many problems were found.

@@ -1,5 +1,7 @@
 //! `harness.toml`, checked.
 
+mod output;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +20,13 @@ use super::shape::{check, manifest};
 use super::source::{Source, Span, shown_path};
 use super::toml_source;
 
+pub use output::{JsonLinesSpec, LineMeaning, LineRule, OutputSpec, SessionFileSpec, UsageMode};
+
 /// The file that makes a folder a harness.
 pub const MANIFEST: &str = "harness.toml";
+
+/// The file beside it that reads its output, where rules do not do.
+pub const ADAPTER: &str = "adapter.lua";
 
 /// The harnesses that come with the program.
 static BUILTIN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/harnesses");
@@ -64,6 +71,12 @@ pub struct HarnessManifest {
     pub config: BTreeMap<String, ConfigField>,
     /// How its output is read.
     pub output: OutputSpec,
+    /// The file that it keeps of each session, where that tells what its output does not.
+    pub session_file: Option<SessionFileSpec>,
+    /// Text of the `adapter.lua` beside the manifest, which then reads the output instead of rules.
+    pub adapter: Option<String>,
+    /// Files of the user's home that hold a subscription's credentials, relative to it.
+    pub credentials: Vec<String>,
 }
 
 /// How a harness gets into an image. What is installed is kept as an image of its own and used by later runs.
@@ -116,100 +129,6 @@ pub enum ConfigKind {
     TextList,
 }
 
-/// How a harness's output is read.
-#[derive(Debug, Clone, PartialEq)]
-pub enum OutputSpec {
-    /// Plain text: the last lines are the message, the exit code is the outcome, tokens are unknown.
-    Text,
-    /// JSON lines read by named fields.
-    JsonLines(JsonLinesSpec),
-}
-
-/// Rules for a stream of JSON lines. Each rule applies to the lines that its `when` matches.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct JsonLinesSpec {
-    /// In order; all that match apply.
-    pub rules: Vec<LineRule>,
-}
-
-/// One rule: on a line where every `when` holds, read these fields.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct LineRule {
-    /// Dotted path → value the line must have there; a list means any of its items, a path that ends with ` ~` means a
-    /// text that holds the value.
-    pub when: BTreeMap<String, serde_json::Value>,
-    /// What the line means.
-    pub is: LineMeaning,
-    /// Dotted path of a text: the message, the error, the tool's name, the session id (by `is`). Of several paths with
-    /// `|` between them the first that leads to a text counts.
-    pub text: Option<String>,
-    /// Dotted path of what tells whether a tool worked: a boolean, or a word such as `completed` or `failed`.
-    pub ok: Option<String>,
-    /// Token counts by class (`input`, `output`, `cache_read`, `cache_write`, `reasoning`): dotted paths, also added and
-    /// subtracted (`usage.input - usage.cached?`).
-    pub usage: BTreeMap<String, String>,
-    /// How the numbers of several matched lines go together.
-    pub usage_mode: UsageMode,
-    /// Dotted path of a cost in dollars.
-    pub cost: Option<String>,
-    /// Dotted path of a number of turns.
-    pub turns: Option<String>,
-    /// Dotted path of the milliseconds that the provider asked to wait.
-    pub wait_ms: Option<String>,
-}
-
-/// How token counts and costs of several matched lines go together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UsageMode {
-    /// Each line tells the session's numbers so far: the last one counts.
-    #[default]
-    Last,
-    /// Each line tells a part: they are added up.
-    Sum,
-    /// Like `Last`, and where an earlier session was resumed, its numbers are in it too.
-    Cumulative,
-}
-
-/// What a matched line means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LineMeaning {
-    /// Only its numbers matter.
-    #[default]
-    Data,
-    /// The agent's words.
-    Message,
-    /// A tool call.
-    Tool,
-    /// The harness's session id.
-    SessionId,
-    /// A completed turn.
-    Completed,
-    /// A failure.
-    Failed,
-    /// A refusal by the agent.
-    Refused,
-    /// The provider: key refused.
-    AuthFailed,
-    /// The provider: too many requests, for good.
-    RateLimited,
-    /// The provider: overloaded or unreachable, for good.
-    Overloaded,
-    /// The harness's own turn limit.
-    TurnLimit,
-    /// The harness's own money limit.
-    CostLimit,
-    /// The harness's own limit on tokens, or the model's context.
-    TokenLimit,
-    /// The provider: not reachable, for good.
-    Unreachable,
-    /// The provider: no such model.
-    UnknownModel,
-    /// What the user wrote cannot run: no model was called.
-    Misconfigured,
-    /// The provider refused for too many requests, and the harness waits to ask again.
-    Throttled,
-}
-
 impl HarnessManifest {
     /// Loads a harness from a folder.
     ///
@@ -223,7 +142,12 @@ impl HarnessManifest {
         let source = Source::read(&dir.join(MANIFEST))?;
         let root = absolute(dir).canonicalize().map_err(|error| unreadable(&error))?;
         let hash = content_hash::of_path(&root).map_err(|error| unreadable(&error))?;
-        Self::decode(&source, Some(root), hash)
+        let adapter = match Source::read(&root.join(ADAPTER)) {
+            Ok(adapter) => Some(adapter.text().to_owned()),
+            Err(_) if !root.join(ADAPTER).exists() => None,
+            Err(error) => return Err(error.into()),
+        };
+        Self::decode(&source, Some(root), hash, adapter)
     }
 
     /// Returns the harnesses that come with the program, sorted by name.
@@ -237,7 +161,8 @@ impl HarnessManifest {
             let Some(file) = dir.get_file(dir.path().join(MANIFEST)) else { continue };
             let shown = format!("harnesses/{}", file.path().display());
             let source = Source::embedded(&shown, file.contents())?;
-            all.push(Self::decode(&source, None, embedded_hash(dir))?);
+            let adapter = dir.get_file(dir.path().join(ADAPTER)).and_then(|file| file.contents_utf8());
+            all.push(Self::decode(&source, None, embedded_hash(dir), adapter.map(str::to_owned))?);
         }
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
@@ -266,6 +191,9 @@ impl HarnessManifest {
             files: BTreeMap::new(),
             config: BTreeMap::new(),
             output: OutputSpec::Text,
+            session_file: None,
+            adapter: None,
+            credentials: Vec::new(),
         }
     }
 
@@ -293,7 +221,12 @@ impl HarnessManifest {
             || settings.into_iter().any(|text| named(&text))
     }
 
-    pub(super) fn decode(source: &Arc<Source>, dir: Option<PathBuf>, hash: String) -> Result<Self, ConfigError> {
+    pub(super) fn decode(
+        source: &Arc<Source>,
+        dir: Option<PathBuf>,
+        hash: String,
+        adapter: Option<String>,
+    ) -> Result<Self, ConfigError> {
         let node = toml_source::parse(source).map_err(ConfigError::new)?;
         let mut out = Diagnostics::default();
         check::section(&node, &manifest::HARNESS, &Span::new(source, 0..source.text().len()), &mut out);
@@ -321,8 +254,13 @@ impl HarnessManifest {
             },
             files: texts(node.get("files")),
             config: node.get("config").map(|table| harness_settings::declared(table, &mut out)).unwrap_or_default(),
-            output: output(node.get("output"), &mut out),
+            output: output::output(node.get("output"), &mut out),
+            session_file: node.get("output").and_then(|output| output.get("file")).map(output::session_file),
+            adapter,
+            credentials: node.texts_of("credentials"),
         };
+        credentials_stay_below(&manifest, &node, &mut out);
+        reads_one_way(&manifest, &node, &mut out);
         prompt_gets_in(&manifest, run, &mut out);
         out.finish().map(|_| manifest)
     }
@@ -341,6 +279,35 @@ fn prompt_gets_in(manifest: &HarnessManifest, run: Option<&Node>, out: &mut Diag
             Diagnostic::error(format!("the prompt never reaches the harness: `argv` has no `{placeholder}`"))
                 .at(&argv.span, "no place for the prompt")
                 .hint("add it, or set `prompt = \"stdin\"`"),
+        );
+    }
+}
+
+/// What is copied from the user's home is named by paths that stay in it.
+fn credentials_stay_below(manifest: &HarnessManifest, node: &Node, out: &mut Diagnostics) {
+    let Some(entry) = node.entry("credentials") else { return };
+    let stays = |path: &String| {
+        let parts = Path::new(path).components().collect::<Vec<_>>();
+        !parts.is_empty() && parts.iter().all(|part| matches!(part, std::path::Component::Normal(_)))
+    };
+    if let Some(path) = manifest.credentials.iter().find(|path| !stays(path)) {
+        out.push(
+            Diagnostic::error(format!("`{path}` is no path below the home folder"))
+                .at(&entry.value.span, "absolute, or leads out")
+                .hint("write it relative to the home, such as `.agent/credentials.json`"),
+        );
+    }
+}
+
+/// An adapter reads everything; rules beside it would never be asked.
+fn reads_one_way(manifest: &HarnessManifest, node: &Node, out: &mut Diagnostics) {
+    let rules =
+        node.get("output").and_then(|output| output.entry("rule").or_else(|| output.get("file")?.entry("rule")));
+    if let Some(entry) = rules.filter(|_| manifest.adapter.is_some()) {
+        out.push(
+            Diagnostic::error(format!("rules and an `{ADAPTER}` beside the manifest"))
+                .at(&entry.key_span, "never used")
+                .hint(format!("remove the rules, or `{ADAPTER}`")),
         );
     }
 }
@@ -374,68 +341,6 @@ fn install(table: &Node, out: &mut Diagnostics) -> InstallSpec {
 pub(super) fn texts(table: Option<&Node>) -> BTreeMap<String, String> {
     let entries = table.map(Node::entries).unwrap_or_default();
     entries.iter().filter_map(|entry| Some((entry.key.clone(), entry.value.text()?.to_owned()))).collect()
-}
-
-fn output(table: Option<&Node>, out: &mut Diagnostics) -> OutputSpec {
-    let Some(table) = table else { return OutputSpec::Text };
-    let rules = table.entry("rule");
-    if table.text_of("format").as_deref() == Some("json-lines") {
-        let rules = rules.map(|entry| entry.value.items().iter().map(rule).collect()).unwrap_or_default();
-        return OutputSpec::JsonLines(JsonLinesSpec { rules });
-    }
-    if let Some(entry) = rules {
-        out.push(
-            Diagnostic::error("rules read JSON lines, but the output is text")
-                .at(&entry.key_span, "never used")
-                .hint("set `format = \"json-lines\"`"),
-        );
-    }
-    OutputSpec::Text
-}
-
-fn rule(table: &Node) -> LineRule {
-    LineRule {
-        when: table.object_of("when").into_iter().collect(),
-        is: table.text_of("is").and_then(|name| LineMeaning::parse(&name)).unwrap_or_default(),
-        text: table.text_of("text"),
-        ok: table.text_of("ok"),
-        usage: texts(table.get("usage")),
-        usage_mode: match table.text_of("usage_mode").as_deref() {
-            Some("sum") => UsageMode::Sum,
-            Some("cumulative") => UsageMode::Cumulative,
-            _ => UsageMode::Last,
-        },
-        cost: table.text_of("cost"),
-        turns: table.text_of("turns"),
-        wait_ms: table.text_of("wait_ms"),
-    }
-}
-
-impl LineMeaning {
-    /// Finds a meaning by the name that manifests use.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "data" => Self::Data,
-            "message" => Self::Message,
-            "tool" => Self::Tool,
-            "session_id" => Self::SessionId,
-            "completed" => Self::Completed,
-            "failed" => Self::Failed,
-            "refused" => Self::Refused,
-            "auth_failed" => Self::AuthFailed,
-            "rate_limited" => Self::RateLimited,
-            "overloaded" => Self::Overloaded,
-            "turn_limit" => Self::TurnLimit,
-            "cost_limit" => Self::CostLimit,
-            "token_limit" => Self::TokenLimit,
-            "unreachable" => Self::Unreachable,
-            "unknown_model" => Self::UnknownModel,
-            "misconfigured" => Self::Misconfigured,
-            "throttled" => Self::Throttled,
-            _ => return None,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -293,7 +293,14 @@ async fn show(attempt: Arc<Attempt>, (session, provider): (u32, String), mut eve
                 }
                 format!("waits for the provider ({fault:?})")
             }
-            AgentEvent::SessionId(_) | AgentEvent::Usage(_) | AgentEvent::Cost(_) | AgentEvent::Finished => continue,
+            AgentEvent::FileEdit(path) => format!("edits {path}"),
+            AgentEvent::Command { line, .. } => format!("runs {line}"),
+            AgentEvent::Error(text) => text,
+            AgentEvent::SessionId(_)
+            | AgentEvent::ToolEnd { .. }
+            | AgentEvent::Usage(_)
+            | AgentEvent::Cost(_)
+            | AgentEvent::Finished => continue,
         };
         let text = crate::redact::printable(attempt.context.services.redactor.redact(&text).as_str());
         let text: String = text.lines().next().unwrap_or("").chars().take(160).collect();

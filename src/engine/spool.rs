@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::harness::session_file::SESSION_LOG;
 use crate::redact::Redactor;
 use crate::store::MAX_TEXT;
 
@@ -20,15 +21,17 @@ pub(crate) struct Ends {
     pub(crate) stderr: Option<Vec<u8>>,
 }
 
-/// Moves `stdout.log` and `stderr.log` from `spool` to compressed files in `folder`; empty streams leave no file.
-/// Returns how both end.
+/// Moves `stdout.log`, `stderr.log` and the harness's own `session.log` from `spool` to compressed files in `folder`; empty
+/// streams leave no file. Returns how the two streams end.
 ///
 /// # Errors
 ///
 /// What the disk refuses. The raw files stay where they were then.
 pub(crate) fn keep(spool: &Path, folder: &Path, redactor: &Redactor) -> io::Result<Ends> {
     let mut ends = Ends::default();
-    for (name, end) in [("stdout.log", &mut ends.stdout), ("stderr.log", &mut ends.stderr)] {
+    let mut unseen = None;
+    let files = [("stdout.log", &mut ends.stdout), ("stderr.log", &mut ends.stderr), (SESSION_LOG, &mut unseen)];
+    for (name, end) in files {
         let raw = spool.join(name);
         match fs::metadata(&raw) {
             Ok(metadata) if metadata.len() > 0 => {

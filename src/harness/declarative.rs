@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::json_lines::JsonLinesReader;
+use super::session_file::{self, SessionFile, WithSessionFile};
 use super::template::{Names, Template, Values};
 use super::text::TextReader;
-use super::{Harness, HarnessError, OutputReader, Prepared, SessionRequest};
+use super::{Harness, HarnessError, OutputReader, Prepared, ReaderFactory, SessionRequest};
 use crate::config::harness_manifest::{ConfigKind, HarnessManifest, OutputSpec, PromptBy};
 use crate::config::plan::HarnessEntry;
 use crate::runtime::{Command, Stdin};
@@ -30,6 +31,8 @@ pub struct DeclarativeHarness {
     env: Vec<(String, Template)>,
     files: Vec<(Template, Template)>,
     probe: Option<Vec<String>>,
+    session_file: Option<Template>,
+    readers: Option<Arc<dyn ReaderFactory>>,
 }
 
 /// One item of an argument list.
@@ -79,6 +82,8 @@ impl DeclarativeHarness {
             env: loader.env().map_err(failed)?,
             files: loader.files().map_err(failed)?,
             probe: None,
+            session_file: loader.session_file().map_err(failed)?,
+            readers: None,
             name: entry.name.clone(),
             config: entry.config.clone(),
             refrain: refrain.to_owned(),
@@ -89,6 +94,13 @@ impl DeclarativeHarness {
         harness.check().map_err(failed)?;
         harness.probe = harness.fill_probe(&loader).map_err(failed)?;
         Ok(harness)
+    }
+
+    /// Lets `readers` read the output, for a manifest with an adapter.
+    #[must_use]
+    pub fn reading_by(mut self, readers: Arc<dyn ReaderFactory>) -> Self {
+        self.readers = Some(readers);
+        self
     }
 
     /// Checks what no single template shows.
@@ -243,10 +255,26 @@ impl Harness for DeclarativeHarness {
         self.prepare_with(request).map_err(|message| HarnessError::Template { harness: self.name.clone(), message })
     }
 
+    fn session_file(&self, request: &SessionRequest, harness_session: Option<&str>) -> Option<SessionFile> {
+        let template = self.session_file.as_ref()?;
+        let id = session_file::as_name(harness_session.or(request.resume.as_deref()));
+        let request = SessionRequest { resume: Some(id.to_owned()), ..request.clone() };
+        let pattern = template.fill(&self.values(Some(&request), "", &self.config)).ok().flatten()?;
+        let one_document = self.manifest.session_file.as_ref().is_some_and(|spec| spec.one_document);
+        Some(SessionFile { pattern, one_document })
+    }
+
     fn reader(&self) -> Box<dyn OutputReader> {
-        match &self.manifest.output {
+        if let Some(readers) = &self.readers {
+            return readers.reader();
+        }
+        let output: Box<dyn OutputReader> = match &self.manifest.output {
             OutputSpec::Text => Box::new(TextReader::default()),
             OutputSpec::JsonLines(spec) => Box::new(JsonLinesReader::new(spec)),
+        };
+        match &self.manifest.session_file {
+            Some(spec) => Box::new(WithSessionFile::new(output, spec)),
+            None => output,
         }
     }
 }
@@ -301,6 +329,10 @@ impl Loader<'_> {
     fn env(&self) -> Result<Vec<(String, Template)>, String> {
         let env = &self.entry.manifest.env;
         env.iter().map(|(name, text)| Ok((name.clone(), self.template(text)?))).collect()
+    }
+
+    fn session_file(&self) -> Result<Option<Template>, String> {
+        self.entry.manifest.session_file.as_ref().map(|spec| self.template(&spec.path)).transpose()
     }
 
     fn files(&self) -> Result<Vec<(Template, Template)>, String> {

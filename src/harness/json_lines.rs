@@ -1,33 +1,27 @@
 //! JSON lines read by the rules of a manifest. See `docs/harnesses.md` for what a rule can say.
 
+mod calls;
 mod path;
+mod projection;
+mod rule;
 mod tally;
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use self::path::{Condition, Expression, Path, TextPath};
+use self::calls::Calls;
+use self::projection::Projection;
+use self::rule::Rule;
 use self::tally::Tally;
 use super::{AgentEvent, Outcome, OutputReader, Reading};
-use crate::config::harness_manifest::{JsonLinesSpec, LineMeaning, LineRule, UsageMode};
+use crate::config::harness_manifest::{JsonLinesSpec, LineMeaning};
+use crate::domain::Micros;
 use crate::domain::failure::{LimitKind, ProviderFault};
-use crate::domain::{Micros, Usage};
 use crate::runtime::Stream;
 
-/// A rule with its paths taken apart.
-#[derive(Debug)]
-struct Rule {
-    when: Vec<Condition>,
-    is: LineMeaning,
-    text: Option<TextPath>,
-    ok: Option<Path>,
-    usage: Vec<(String, Expression)>,
-    mode: UsageMode,
-    cost: Option<Expression>,
-    turns: Option<Expression>,
-    wait_ms: Option<Expression>,
-}
+/// The longest message that is put together from pieces; what comes after is left out.
+const LONGEST_MESSAGE: usize = 1 << 20;
 
 /// A terminal record.
 #[derive(Debug)]
@@ -40,10 +34,14 @@ struct Record {
 #[derive(Debug)]
 pub struct JsonLinesReader {
     rules: Vec<Rule>,
+    projection: Projection,
+    calls: Calls,
     counts_tools: bool,
     started: bool,
     records: Vec<Record>,
     text: Option<String>,
+    /// Pieces of a message that is not complete.
+    parts: String,
     tally: Tally,
     turns: Option<u64>,
     tools: u64,
@@ -58,10 +56,13 @@ impl JsonLinesReader {
         let rules: Vec<Rule> = spec.rules.iter().map(Rule::new).collect();
         Self {
             counts_tools: rules.iter().any(|rule| rule.is == LineMeaning::Tool),
+            projection: Projection::of(rules.iter().flat_map(Rule::paths)),
+            calls: Calls::default(),
             rules,
             started: false,
             records: Vec::new(),
             text: None,
+            parts: String::new(),
             tally: Tally::default(),
             turns: None,
             tools: 0,
@@ -72,11 +73,28 @@ impl JsonLinesReader {
 
     fn apply(&mut self, index: usize, line: &Value, ended: &mut bool, events: &mut Vec<AgentEvent>) {
         let rule = &self.rules[index];
+        if rule.is == LineMeaning::Restart {
+            // What came before belongs to sessions that this one resumed.
+            self.tally = Tally::default();
+            self.records.clear();
+            (self.text, self.turns, self.tools) = (None, None, 0);
+            return;
+        }
         let text = rule.text.as_ref().and_then(|path| path.text(line));
+        if rule.is == LineMeaning::MessagePart {
+            let room = LONGEST_MESSAGE.saturating_sub(self.parts.len());
+            self.parts.extend(text.filter(|text| text.len() <= room));
+            return;
+        }
+        if rule.is != LineMeaning::Data {
+            self.join_parts(events);
+        }
+        let rule = &self.rules[index];
         if let Some(turns) = rule.turns.as_ref().and_then(|turns| turns.whole(line)) {
             self.turns = Some(turns);
         }
-        if let Some(usage) = self.tally.usage(rule.mode, rule.usage(line)) {
+        let once = rule.once.as_ref().and_then(|path| path.text(line));
+        if let Some(usage) = self.tally.usage(rule.mode, once, rule.usage(line)) {
             events.push(AgentEvent::Usage(usage));
         }
         let cost = rule.cost.as_ref().and_then(|cost| cost.number(line));
@@ -87,38 +105,61 @@ impl JsonLinesReader {
             let wait = rule.wait_ms.as_ref().and_then(|wait| wait.whole(line)).map(Duration::from_millis);
             events.push(AgentEvent::Retrying { fault: ProviderFault::RateLimited, retry_after: wait });
         }
-        match rule.is {
-            LineMeaning::Data | LineMeaning::Throttled => {}
-            LineMeaning::Message => {
-                if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
-                    events.push(AgentEvent::Message(text.clone()));
-                    self.text = Some(text);
-                }
-            }
-            LineMeaning::Tool => {
-                let ok = rule.ok.as_ref().and_then(|path| path.flag(line));
-                events.push(AgentEvent::Tool { name: text.unwrap_or_else(|| "unknown".to_owned()), ok });
-                self.tools += 1;
-            }
-            LineMeaning::SessionId => {
-                if let Some(id) = text.filter(|id| !id.is_empty() && self.session.as_ref() != Some(id)) {
-                    events.push(AgentEvent::SessionId(id.clone()));
-                    self.session = Some(id);
-                }
-            }
+        if ends_a_turn(rule.is) {
             // Of several terminal rules that fit one line, the first one speaks: the special before the general.
-            is if !*ended => {
-                if is == LineMeaning::Completed && text.as_ref().is_some_and(|text| !text.trim().is_empty()) {
-                    self.text.clone_from(&text);
-                }
-                let turns = rule.turns.as_ref().and_then(|turns| turns.whole(line));
-                if let Some(outcome) = outcome(is, text) {
-                    self.records.push(Record { outcome, turns });
-                    *ended = true;
-                    events.push(AgentEvent::Finished);
-                }
+            if !std::mem::replace(ended, true) {
+                self.end(index, line, text, events);
+            }
+        } else {
+            self.note(index, line, text, events);
+        }
+    }
+
+    /// Makes a message of the pieces that came.
+    fn join_parts(&mut self, events: &mut Vec<AgentEvent>) {
+        let text = std::mem::take(&mut self.parts);
+        if !text.trim().is_empty() {
+            events.push(AgentEvent::Message(text.clone()));
+            self.text = Some(text);
+        }
+    }
+
+    /// Takes what a line tells besides numbers and ends.
+    fn note(&mut self, index: usize, line: &Value, text: Option<String>, events: &mut Vec<AgentEvent>) {
+        let rule = &self.rules[index];
+        let text = text.filter(|text| !text.trim().is_empty());
+        match (rule.is, text) {
+            (LineMeaning::Message, Some(text)) => {
+                events.push(AgentEvent::Message(text.clone()));
+                self.text = Some(text);
+            }
+            (LineMeaning::Tool, name) => {
+                self.tools += 1;
+                events.push(self.calls.begin(rule, line, name));
+            }
+            (LineMeaning::ToolEnd, name) => events.push(self.calls.end(rule, line, name)),
+            (LineMeaning::FileEdit, Some(path)) => events.push(AgentEvent::FileEdit(path)),
+            (LineMeaning::Command, Some(command)) => {
+                events.push(AgentEvent::Command { line: command, ok: rule.ok(line) });
+            }
+            (LineMeaning::Error, Some(text)) => events.push(AgentEvent::Error(text)),
+            (LineMeaning::SessionId, Some(id)) if self.session.as_ref() != Some(&id) => {
+                events.push(AgentEvent::SessionId(id.clone()));
+                self.session = Some(id);
             }
             _ => {}
+        }
+    }
+
+    fn end(&mut self, index: usize, line: &Value, text: Option<String>, events: &mut Vec<AgentEvent>) {
+        let rule = &self.rules[index];
+        if rule.is == LineMeaning::Completed && text.as_ref().is_some_and(|text| !text.trim().is_empty()) {
+            self.text.clone_from(&text);
+        }
+        let turns = rule.turns.as_ref().and_then(|turns| turns.whole(line));
+        if let Some(outcome) = outcome(rule.is, text) {
+            self.records.push(Record { outcome, turns });
+            events.push(AgentEvent::Finished);
         }
     }
 
@@ -141,12 +182,25 @@ impl JsonLinesReader {
 
 impl OutputReader for JsonLinesReader {
     fn line(&mut self, stream: Stream, line: &[u8], events: &mut Vec<AgentEvent>) {
-        if stream == Stream::Stderr || line.iter().all(u8::is_ascii_whitespace) {
+        if stream == Stream::Stdout {
+            self.record(line, events);
+        }
+    }
+
+    fn finish(self: Box<Self>, _exit_code: Option<i32>) -> Reading {
+        self.conclude()
+    }
+}
+
+impl JsonLinesReader {
+    /// Reads one record, whichever file or stream it is from.
+    pub(super) fn record(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
         // Bytes that are no UTF-8 are replaced, so that one bad byte in a tool's output does not cost the record.
-        let parsed: Result<Value, _> = serde_json::from_str(&String::from_utf8_lossy(line));
-        let Ok(value @ Value::Object(_)) = parsed else {
+        let parsed = self.projection.read(&String::from_utf8_lossy(line));
+        let Some(value @ Value::Object(_)) = parsed else {
             self.cut = line.first() == Some(&b'{');
             return;
         };
@@ -160,8 +214,10 @@ impl OutputReader for JsonLinesReader {
         }
     }
 
-    fn finish(mut self: Box<Self>, _exit_code: Option<i32>) -> Reading {
+    /// Says what all records meant.
+    pub(super) fn conclude(mut self) -> Reading {
         let mut warnings = Vec::new();
+        self.join_parts(&mut Vec::new());
         let outcome = self.outcome(&mut warnings);
         if self.cut {
             warnings.push("the last line of the output is cut".to_owned());
@@ -178,42 +234,6 @@ impl OutputReader for JsonLinesReader {
             cumulative: self.tally.is_cumulative(),
             warnings,
         }
-    }
-}
-
-impl Rule {
-    fn new(rule: &LineRule) -> Self {
-        Self {
-            when: rule.when.iter().map(|(path, wanted)| Condition::new(path, wanted)).collect(),
-            is: rule.is,
-            text: rule.text.as_deref().map(TextPath::parse),
-            ok: rule.ok.as_deref().map(Path::parse),
-            usage: rule.usage.iter().map(|(class, path)| (class.clone(), Expression::parse(path))).collect(),
-            mode: rule.usage_mode,
-            cost: rule.cost.as_deref().map(Expression::parse),
-            turns: rule.turns.as_deref().map(Expression::parse),
-            wait_ms: rule.wait_ms.as_deref().map(Expression::parse),
-        }
-    }
-
-    fn fits(&self, line: &Value) -> bool {
-        self.when.iter().all(|condition| condition.fits(line))
-    }
-
-    fn usage(&self, line: &Value) -> Usage {
-        let mut usage = Usage::UNKNOWN;
-        for (class, expression) in &self.usage {
-            let tokens = expression.whole(line);
-            match class.as_str() {
-                "input" => usage.input = tokens,
-                "output" => usage.output = tokens,
-                "cache_read" => usage.cache_read = tokens,
-                "cache_write" => usage.cache_write = tokens,
-                "reasoning" => usage.reasoning = tokens,
-                _ => {}
-            }
-        }
-        usage
     }
 }
 
@@ -236,12 +256,13 @@ fn outcome(is: LineMeaning, text: Option<String>) -> Option<Outcome> {
         LineMeaning::CostLimit => limit(LimitKind::Cost, "the harness's own limit on money"),
         LineMeaning::TokenLimit => limit(LimitKind::Tokens, "the harness's own limit on tokens"),
         LineMeaning::Misconfigured => Outcome::Misconfigured(said("the harness cannot run as it is configured")),
-        LineMeaning::Data
-        | LineMeaning::Throttled
-        | LineMeaning::Message
-        | LineMeaning::Tool
-        | LineMeaning::SessionId => return None,
+        _ => return None,
     })
+}
+
+/// Tells whether a meaning is that of a terminal record.
+fn ends_a_turn(is: LineMeaning) -> bool {
+    outcome(is, None).is_some()
 }
 
 #[cfg(test)]

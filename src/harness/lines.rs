@@ -26,7 +26,7 @@ impl LineSplitter {
     /// Takes bytes, cut anywhere, and hands on each line that they complete.
     pub fn push(&mut self, bytes: &[u8], on_line: &mut dyn FnMut(&[u8])) {
         let mut rest = bytes;
-        while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
+        while let Some(at) = memchr::memchr(b'\n', rest) {
             let (line, after) = (&rest[..at], &rest[at + 1..]);
             if self.skipping {
                 self.skipping = false;

@@ -12,6 +12,7 @@ pub mod json_lines;
 pub mod lines;
 pub mod scripted;
 pub mod session;
+pub mod session_file;
 pub mod template;
 pub mod text;
 
@@ -67,9 +68,31 @@ pub enum AgentEvent {
     Tool {
         /// Its name.
         name: String,
+        /// Whether it worked; unknown where the line does not say.
+        ok: Option<bool>,
+        /// How long it took; unknown where the line does not say.
+        duration: Option<Duration>,
+    },
+    /// A tool call that an earlier event told has ended.
+    ToolEnd {
+        /// Its name.
+        name: String,
         /// Whether it worked; unknown where the stream does not say.
         ok: Option<bool>,
+        /// How long it took; unknown where the stream does not say.
+        duration: Option<Duration>,
     },
+    /// The agent changed a file, by its path as the harness tells it.
+    FileEdit(String),
+    /// The agent ran a command.
+    Command {
+        /// The command line.
+        line: String,
+        /// Whether it worked; unknown where the line does not say.
+        ok: Option<bool>,
+    },
+    /// Something failed; the session may go on.
+    Error(String),
     /// Tokens, as far as they are known now, for the whole session so far.
     Usage(Usage),
     /// What the harness says the session has cost so far.
@@ -134,8 +157,21 @@ pub trait OutputReader: Send {
     /// leaves alone.
     fn line(&mut self, stream: Stream, line: &[u8], events: &mut Vec<AgentEvent>);
 
+    /// Takes a line of the file that the harness keeps of the session (see [`Harness::session_file`]), after all of its
+    /// output; for a file that is one document, all of it. Readers that know of no such file leave it alone.
+    fn file_line(&mut self, line: &[u8]) {
+        let _ = line;
+    }
+
     /// Takes the exit code and says what the whole output meant.
     fn finish(self: Box<Self>, exit_code: Option<i32>) -> Reading;
+}
+
+/// Makes readers for the sessions of one harness. A port: adapters that are code in some language are plugged in by
+/// whoever assembles the host, so that this layer knows no language.
+pub trait ReaderFactory: Send + Sync + std::fmt::Debug {
+    /// Makes a reader for one session.
+    fn reader(&self) -> Box<dyn OutputReader>;
 }
 
 /// Why a session cannot even be started.
@@ -191,6 +227,17 @@ pub trait Harness: Send + Sync {
     ///
     /// [`HarnessError::Unsupported`] or [`HarnessError::Template`].
     fn prepare(&self, request: &SessionRequest) -> Result<Prepared, HarnessError>;
+
+    /// Returns where the harness keeps a file of its own of a session, for harnesses that tell there what they do not
+    /// print. `harness_session` is the id that its output told.
+    fn session_file(
+        &self,
+        request: &SessionRequest,
+        harness_session: Option<&str>,
+    ) -> Option<session_file::SessionFile> {
+        let _ = (request, harness_session);
+        None
+    }
 
     /// Returns a reader for one session's output.
     fn reader(&self) -> Box<dyn OutputReader>;

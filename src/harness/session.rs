@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ending::{self, Evidence, Stop};
 use super::lines::{LineSplitter, read_log};
+use super::session_file::SessionFile;
 use super::{AgentEvent, Harness, HarnessError, OutputReader, Prepared, Reading, SessionRequest};
 use crate::clock::Clock;
 use crate::domain::failure::Timer;
@@ -128,12 +129,12 @@ pub async fn run(
     let started_at = options.clock.now();
     let mut watch = Watch::new(harness.reader(), options, live, stop);
     let exec = watch.follow(env, &command).await?;
-    let mut reading = match read_again(harness.reader(), options, exec.exit_code).await {
+    let mut reading = match read_again(harness.reader(), options, exec.exit_code, None).await {
         // The agent can reach the log where nothing keeps it apart from the host.
         Err(HarnessError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             read_kept(harness.reader(), &exec)
         }
-        reading => reading?,
+        reading => read_file(reading?, env, (harness, request), options, exec.exit_code).await?,
     };
     part_from_resumed(&mut reading, request.resume.is_some());
     let mut warnings = Vec::new();
@@ -176,7 +177,8 @@ pub async fn read_left(
     let log = options.stdout_log();
     let Ok(metadata) = tokio::fs::metadata(&log).await else { return Ok(None) };
     let ended = env.ended(&log);
-    let mut reading = read_again(harness.reader(), options, ended.as_ref().and_then(|exec| exec.exit_code)).await?;
+    let mut reading =
+        read_again(harness.reader(), options, ended.as_ref().and_then(|exec| exec.exit_code), None).await?;
     let recorded = reading.outcome.is_some();
     if !recorded && ended.is_none() {
         return Ok(None);
@@ -376,14 +378,37 @@ async fn ring(clock: &dyn Clock, alarm: Option<Duration>) {
     }
 }
 
-/// Reads the whole log with a fresh reader.
+/// Reads the file that the harness keeps of a session too, where it keeps one.
+async fn read_file(
+    mut reading: Reading,
+    env: &dyn Environment,
+    (harness, request): (&dyn Harness, &SessionRequest),
+    options: &SessionOptions,
+    exit_code: Option<i32>,
+) -> Result<Reading, HarnessError> {
+    let Some(file) = harness.session_file(request, reading.harness_session.as_deref()) else { return Ok(reading) };
+    match file.collect(env, &options.folder).await {
+        Ok(Some(copy)) => read_again(harness.reader(), options, exit_code, Some((file, copy))).await,
+        Ok(None) => Ok(reading),
+        Err(why) => {
+            reading.warnings.push(format!("the file that it keeps of the session could not be read: {why}"));
+            Ok(reading)
+        }
+    }
+}
+
+/// Reads the whole log with a fresh reader, and the harness's own file after it.
 async fn read_again(
     reader: Box<dyn OutputReader>,
     options: &SessionOptions,
     exit_code: Option<i32>,
+    file: Option<(SessionFile, PathBuf)>,
 ) -> Result<Reading, HarnessError> {
     let logs = [(Stream::Stdout, options.stdout_log()), (Stream::Stderr, options.stderr_log())];
-    let work = tokio::task::spawn_blocking(move || read_logs(reader, &logs, exit_code));
+    let work = tokio::task::spawn_blocking(move || {
+        let file = file.as_ref().map(|(file, copy)| (file, copy.as_path()));
+        read_all(reader, &logs, file, exit_code)
+    });
     let failed = |source| HarnessError::File { action: "read", path: options.folder.clone(), source };
     work.await.map_err(|error| failed(error.into()))?
 }
@@ -416,15 +441,35 @@ fn read_kept(mut reader: Box<dyn OutputReader>, exec: &ExecReport) -> Reading {
 ///
 /// [`HarnessError::File`] with the log that cannot be read.
 pub fn read_logs(
+    reader: Box<dyn OutputReader>,
+    logs: &[(Stream, PathBuf)],
+    exit_code: Option<i32>,
+) -> Result<Reading, HarnessError> {
+    read_all(reader, logs, None, exit_code)
+}
+
+/// Reads logs as [`read_logs`] does, and after them a copy of the file that the harness kept of the session.
+///
+/// # Errors
+///
+/// [`HarnessError::File`] with the log or the copy that cannot be read.
+pub fn read_all(
     mut reader: Box<dyn OutputReader>,
     logs: &[(Stream, PathBuf)],
+    file: Option<(&SessionFile, &Path)>,
     exit_code: Option<i32>,
 ) -> Result<Reading, HarnessError> {
     let mut skipped = 0;
     for (stream, path) in logs {
         skipped += read_one(&mut *reader, *stream, path)?;
     }
+    let failed = |path: &Path, source| HarnessError::File { action: "read", path: path.to_owned(), source };
+    let note = match file {
+        Some((file, copy)) => file.read(&mut *reader, copy).map_err(|source| failed(copy, source))?,
+        None => None,
+    };
     let mut reading = reader.finish(exit_code);
+    reading.warnings.extend(note);
     if skipped > 0 {
         reading.warnings.push(format!("{skipped} lines were too long to be read"));
     }

@@ -490,6 +490,17 @@ fn harnesses() -> Vec<Case> {
             &with("[output]\nformat = \"json-lines\"\n[[output.rule]]\nis = \"mesage\"\n"),
             "`is` must be one of `data`, `message`",
         ),
+        harness(
+            "`credentials = [\"../x\"]`",
+            "name = \"mine\"\ncredentials = [\"../x\"]\n[run]\nargv = [\"agent\", \"{prompt}\"]\n",
+            "`../x` is no path below the home folder",
+        ),
+        harness(
+            "rules beside an `adapter.lua`",
+            &with("[output]\nformat = \"json-lines\"\n[[output.rule]]\nis = \"data\"\n"),
+            "rules and an `adapter.lua` beside the manifest",
+        )
+        .file("agent/adapter.lua", "return {}\n"),
         harness("70 brackets", &deep, "values are nested deeper than 64 levels"),
     ]
 }

@@ -57,6 +57,11 @@ pub(crate) const HARNESS: Section = Section {
         ),
         optional("probe", Kind::Section(&PROBE), "How it is found out which version is there."),
         optional("install", Kind::Section(&INSTALL), "How it gets into an image that lacks it."),
+        optional(
+            "credentials",
+            Kind::List { of: &Kind::Text, empty: true },
+            "Files of the user's home that hold a subscription's credentials, relative to it (none).",
+        ),
         optional("files", Kind::Map(&Kind::Text), "Files written before a session: path template to content template."),
         optional("config", Kind::Map(&Kind::Section(&CONFIG)), "Settings it takes from the run file."),
         optional("output", Kind::Section(&OUTPUT), "How its output is read."),
@@ -121,6 +126,26 @@ const OUTPUT: Section = Section {
             Kind::List { of: &Kind::Section(&RULE), empty: true },
             "How lines are read; all that match apply.",
         ),
+        optional("file", Kind::Section(&FILE), "The file that it keeps of a session, read when the session is over."),
+    ],
+};
+
+/// `[output.file]`.
+const FILE: Section = Section {
+    name: "session file",
+    fields: &[
+        required("path", Kind::Line, "Where it is (template); `*` stands for any part of a name."),
+        optional(
+            "format",
+            Kind::Choice(&["json-lines", "json"]),
+            "Whether each line is JSON, or the whole file (`json-lines`).",
+        ),
+        optional("only_unknown", Kind::Bool, "Whether its numbers count only where the output told none (false)."),
+        optional(
+            "rule",
+            Kind::List { of: &Kind::Section(&RULE), empty: true },
+            "How it is read; all that match apply.",
+        ),
     ],
 };
 
@@ -132,12 +157,16 @@ const RULE: Section = Section {
         optional("is", Kind::Choice(MEANINGS), "What such a line means (`data`)."),
         optional("text", Kind::Line, "Dotted path of the message, the error, the tool's name or the session's id."),
         optional("ok", Kind::Line, "Dotted path of whether a tool worked."),
+        optional("id", Kind::Line, "Dotted path of a tool call's id, where another line tells its end."),
+        optional("time", Kind::Line, "Dotted path of when the line was written: a date, or milliseconds."),
+        optional("duration_ms", Kind::Line, "Dotted paths of how many milliseconds a tool took; `a - b` subtracts."),
+        optional("once", Kind::Line, "Dotted path of a name; of lines with the same one, the last one's usage counts."),
         optional("usage", Kind::Section(&USAGE), "Dotted paths of token counts; `a - b` subtracts."),
         optional(
             "usage_mode",
-            Kind::Choice(&["last", "sum", "cumulative"]),
-            "Whether the latest numbers hold for the session (`last`), each line adds to it (`sum`), or the latest hold for \
-             all sessions that were resumed too (`cumulative`).",
+            Kind::Choice(&["last", "sum", "cumulative", "cumulative-sum"]),
+            "Whether the latest numbers hold for the session (`last`), each line adds to it (`sum`), or the same with all \
+             sessions that were resumed (`cumulative`, `cumulative-sum`).",
         ),
         optional("cost", Kind::Line, "Dotted path of a cost in dollars."),
         optional("turns", Kind::Line, "Dotted path of a number of turns."),
@@ -161,7 +190,13 @@ const USAGE: Section = Section {
 pub(crate) const MEANINGS: &[&str] = &[
     "data",
     "message",
+    "message_part",
     "tool",
+    "tool_end",
+    "file_edit",
+    "command",
+    "error",
+    "restart",
     "session_id",
     "completed",
     "failed",

@@ -29,6 +29,9 @@ fn manifest(argv: &[&str]) -> HarnessManifest {
         files: BTreeMap::new(),
         config: BTreeMap::new(),
         output: OutputSpec::Text,
+        session_file: None,
+        adapter: None,
+        credentials: Vec::new(),
     }
 }
 

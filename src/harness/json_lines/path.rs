@@ -11,6 +11,10 @@ impl Path {
         Self(text.split('.').map(str::to_owned).collect())
     }
 
+    pub(super) fn steps(&self) -> &[String] {
+        &self.0
+    }
+
     /// Returns what is at the path; several values only where it has a `*`.
     pub(super) fn find<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         let mut found = vec![value];
@@ -29,13 +33,14 @@ impl Path {
         })
     }
 
-    /// Returns the first yes or no at the path: a boolean, or a word for how something ended.
+    /// Returns the first yes or no at the path: a boolean, an exit code, or a word for how something ended.
     pub(super) fn flag(&self, value: &Value) -> Option<bool> {
         self.find(value).into_iter().find_map(|value| match value {
             Value::Bool(flag) => Some(*flag),
+            Value::Number(code) => code.as_i64().map(|code| code == 0),
             Value::String(word) => match word.as_str() {
                 "completed" | "success" | "ok" => Some(true),
-                "failed" | "error" => Some(false),
+                "failed" | "error" | "cancelled" => Some(false),
                 _ => None,
             },
             _ => None,
@@ -58,6 +63,10 @@ impl TextPath {
         Self(text.split('|').map(|path| Path::parse(path.trim())).collect())
     }
 
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter()
+    }
+
     pub(super) fn text(&self, value: &Value) -> Option<String> {
         self.0.iter().find_map(|path| path.text(value).filter(|text| !text.is_empty()))
     }
@@ -76,6 +85,10 @@ impl Condition {
         let (path, holds) = path.strip_suffix(" ~").map_or((path, false), |path| (path, true));
         let wanted = if let Value::Array(items) = wanted { items.clone() } else { vec![wanted.clone()] };
         Self { path: Path::parse(path), wanted, holds }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn fits(&self, line: &Value) -> bool {
@@ -124,6 +137,10 @@ impl Expression {
             }
         }
         Self(terms)
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|term| &term.path)
     }
 
     /// Returns the value as a number.

@@ -4,6 +4,7 @@ use serde_json::json;
 use test_case::test_case;
 
 use super::*;
+use crate::config::harness_manifest::{LineRule, UsageMode};
 
 fn rule(when: &[(&str, Value)], is: LineMeaning, text: Option<&str>) -> LineRule {
     LineRule {
@@ -68,7 +69,7 @@ fn a_whole_session() {
     assert_eq!(reading.harness_session.as_deref(), Some("s-1"));
     assert!(reading.warnings.is_empty() && reading.started);
     assert_eq!(events.last(), Some(&AgentEvent::Finished));
-    assert!(events.contains(&AgentEvent::Tool { name: "sh".to_owned(), ok: Some(false) }));
+    assert!(events.contains(&AgentEvent::Tool { name: "sh".to_owned(), ok: Some(false), duration: None }));
     assert!(events.contains(&AgentEvent::Cost(Micros::new(750_000))));
 }
 
@@ -154,4 +155,112 @@ fn no_line_makes_the_reader_fail() {
         assert_eq!(reading.cost, None, "{line}");
         assert!(events.len() <= 1, "{line}: {events:?}");
     }
+}
+
+fn events_of(rules: Vec<LineRule>, output: &str) -> (Reading, Vec<AgentEvent>) {
+    let mut reader = Box::new(JsonLinesReader::new(&JsonLinesSpec { rules }));
+    let mut events = Vec::new();
+    output.lines().for_each(|line| reader.line(Stream::Stdout, line.as_bytes(), &mut events));
+    (reader.finish(None), events)
+}
+
+fn call_rules() -> Vec<LineRule> {
+    let paths = |rule: LineRule| LineRule { id: Some("id".to_owned()), time: Some("at".to_owned()), ..rule };
+    vec![
+        paths(rule(&[("type", json!("call"))], LineMeaning::Tool, Some("name"))),
+        LineRule {
+            ok: Some("status".to_owned()),
+            ..paths(rule(&[("type", json!("done"))], LineMeaning::ToolEnd, Some("name")))
+        },
+    ]
+}
+
+#[test]
+fn calls_that_overlap_end_with_their_own_names_and_times() {
+    let (reading, events) = events_of(
+        call_rules(),
+        r#"{"type":"call","id":"1","name":"sh","at":"2026-01-01T00:00:00.000Z"}
+{"type":"call","id":"2","name":"edit","at":1767225600100}
+{"type":"done","id":"2","status":"error","at":1767225600350}
+{"type":"done","id":"1","status":"success","at":"2026-01-01T00:00:02.500Z"}
+{"type":"done","id":"3","status":0}"#,
+    );
+    let begun = |name: &str| AgentEvent::Tool { name: name.to_owned(), ok: None, duration: None };
+    let ended = |name: &str, ok, milliseconds: Option<u64>| AgentEvent::ToolEnd {
+        name: name.to_owned(),
+        ok: Some(ok),
+        duration: milliseconds.map(Duration::from_millis),
+    };
+    let expected = [
+        begun("sh"),
+        begun("edit"),
+        ended("edit", false, Some(250)),
+        ended("sh", true, Some(2500)),
+        ended("unknown", true, None),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(reading.tool_calls, Some(2));
+}
+
+#[test]
+fn a_clock_that_went_back_gives_no_duration() {
+    let (_, events) = events_of(
+        call_rules(),
+        "{\"type\":\"call\",\"id\":\"1\",\"name\":\"sh\",\"at\":9}\n{\"type\":\"done\",\"id\":\"1\",\"at\":5}",
+    );
+    assert_eq!(events[1], AgentEvent::ToolEnd { name: "sh".to_owned(), ok: None, duration: None });
+}
+
+#[test]
+fn pieces_of_a_message_are_put_together() {
+    let rules = vec![
+        rule(&[("type", json!("piece"))], LineMeaning::MessagePart, Some("text")),
+        rule(&[("type", json!("call"))], LineMeaning::Tool, Some("name")),
+    ];
+    let output = r#"{"type":"piece","text":"I "}
+{"type":"piece","text":"look."}
+{"type":"other"}
+{"type":"call","name":"sh"}
+{"type":"piece","text":"Done"}
+{"type":"piece","text":"!"}"#;
+    let (reading, events) = events_of(rules, output);
+    let call = AgentEvent::Tool { name: "sh".to_owned(), ok: None, duration: None };
+    assert_eq!(events, [AgentEvent::Message("I look.".to_owned()), call]);
+    assert_eq!(reading.text.as_deref(), Some("Done!"));
+}
+
+#[test]
+fn edits_commands_and_errors_are_told() {
+    let rules = vec![
+        rule(&[("type", json!("edit"))], LineMeaning::FileEdit, Some("path")),
+        LineRule { ok: Some("code".to_owned()), ..rule(&[("type", json!("run"))], LineMeaning::Command, Some("line")) },
+        rule(&[("type", json!("error"))], LineMeaning::Error, Some("text")),
+    ];
+    let output = r#"{"type":"edit","path":"a.rs"}
+{"type":"run","line":"make","code":2}
+{"type":"error","text":"reconnecting"}"#;
+    let expected = [
+        AgentEvent::FileEdit("a.rs".to_owned()),
+        AgentEvent::Command { line: "make".to_owned(), ok: Some(false) },
+        AgentEvent::Error("reconnecting".to_owned()),
+    ];
+    let (reading, events) = events_of(rules, output);
+    assert_eq!(events, expected);
+    assert_eq!((reading.outcome, reading.tool_calls), (None, None));
+}
+
+#[test]
+fn what_was_before_a_restart_is_of_another_session() {
+    let mut rules = spec().rules;
+    rules.push(rule(&[("type", json!("resumed"))], LineMeaning::Restart, None));
+    let output = r#"{"type":"say","text":"earlier"}
+{"type":"tokens","in":100,"out":5,"usd":0.5}
+{"type":"fatal","error":"e","turns":1}
+{"type":"resumed"}
+{"type":"tokens","in":7,"out":9,"usd":0.25}
+{"type":"end","text":"now","turns":1}"#;
+    let (reading, _) = events_of(rules, output);
+    assert_eq!((reading.usage.input, reading.usage.output), (Some(7), Some(9)));
+    assert_eq!((reading.cost, reading.text.as_deref()), (Some(Micros::new(250_000)), Some("now")));
+    assert_eq!((reading.outcome, reading.warnings.len()), (Some(Outcome::Completed), 0));
 }
