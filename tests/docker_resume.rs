@@ -6,7 +6,6 @@
 mod docker;
 
 use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 

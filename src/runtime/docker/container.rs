@@ -74,16 +74,16 @@ async fn create_and_start(
 }
 
 impl Container {
+    /// Describes a container that nobody runs commands in.
+    pub(super) fn bare(client: &Docker, id: String, image: &Image) -> Self {
+        let (client, image, commands) = (client.clone(), image.clone(), Commands::default());
+        Self { client, id, image, env: Vec::new(), commands, folder: None }
+    }
+
     /// Describes the container of an environment.
     pub(super) fn known(client: &Docker, id: String, spec: &EnvironmentSpec, image: &Image) -> Self {
-        Self {
-            client: client.clone(),
-            id,
-            image: image.clone(),
-            env: variables(spec, image),
-            commands: Commands::default(),
-            folder: Some(spec.scratch.clone()),
-        }
+        let folder = Some(spec.scratch.clone());
+        Self { env: variables(spec, image), folder, ..Self::bare(client, id, image) }
     }
 
     async fn start(&self) -> Result<(), RuntimeError> {

@@ -17,6 +17,8 @@ use crate::runtime::{RuntimeError, folder};
 
 const FILE: &str = "container.json";
 const LOCK: &str = "container.lock";
+/// Marks the environments of the runtime `local`, whose files are agents' own.
+const NO_CONTAINER: &str = "owner.json";
 /// How deep below the store's folder environments are looked for.
 const MAX_DEPTH: usize = 4;
 
@@ -133,6 +135,9 @@ pub(super) async fn find(root: &Path) -> Result<Vec<PathBuf>, RuntimeError> {
 fn look(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     if folder.join(FILE).is_file() {
         found.push(folder.to_owned());
+        return;
+    }
+    if folder.join(NO_CONTAINER).is_file() {
         return;
     }
     let Ok(entries) = fs::read_dir(folder) else { return };

@@ -20,7 +20,6 @@ use tokio::sync::OnceCell;
 
 use super::container::Container;
 use super::error::{failed, is_absent};
-use super::exec::Commands;
 use super::{container, labels, layout};
 use crate::domain::{ContainerOptions, Pull};
 use crate::runtime::RuntimeError;
@@ -146,8 +145,7 @@ async fn create_unstarted(client: &Docker, id: &str) -> Result<String, RuntimeEr
 /// Opens an image as it was named, without our layers, for reading. The container never runs; whoever asks removes it.
 pub(super) async fn look_into(client: &Docker, image: &Image) -> Result<Container, RuntimeError> {
     let id = create_unstarted(client, &image.digest).await?;
-    let (client, image) = (client.clone(), image.clone());
-    Ok(Container { client, id, image, env: Vec::new(), commands: Commands::default(), folder: None })
+    Ok(Container::bare(client, id, image))
 }
 
 async fn fill_and_commit(

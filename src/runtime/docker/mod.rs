@@ -140,7 +140,8 @@ impl Runtime for DockerRuntime {
     }
 
     async fn sweep_except(&self, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
-        sweep::sweep(self.client().await?, root, kept).await
+        let kept: Vec<PathBuf> = kept.iter().map(|spec| absolute(&spec.scratch)).collect();
+        sweep::sweep(self.client().await?, &absolute(root), &kept).await
     }
 }
 

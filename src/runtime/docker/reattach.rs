@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use bollard::Docker;
 
 use super::container::{self, Container};
-use super::deed::{Abandoned, Deed};
+use super::deed::Abandoned;
 use super::error::{failed, is_absent};
-use super::exec;
+use super::{exec, labels};
 use crate::runtime::{EnvironmentSpec, ExecReport, RuntimeError};
 
 /// A container that has been taken over.
@@ -22,8 +22,9 @@ pub(super) struct TakenOver {
 /// here, and where it does not run any more: what is left of it is removed then, since nobody can go on with it.
 pub(super) async fn open(client: &Docker, spec: &EnvironmentSpec) -> Result<Option<TakenOver>, RuntimeError> {
     let Some(abandoned) = Abandoned::at(&spec.scratch).await? else { return Ok(None) };
-    let Some(id) = running(client, &abandoned.deed).await? else {
-        remove(client, &abandoned).await?;
+    let found = find(client, &abandoned).await?;
+    let Some(Found { id, runs: true }) = found else {
+        remove(client, &abandoned, found).await?;
         return Ok(None);
     };
     let container = Container::known(client, id, spec, &abandoned.deed.image);
@@ -36,37 +37,53 @@ pub(super) async fn open(client: &Docker, spec: &EnvironmentSpec) -> Result<Opti
 
 /// Ends the processes of a container that is kept for who goes on with it; says what was done. One that does not run any
 /// more is removed.
-pub(super) async fn quiet(client: &Docker, spec: &EnvironmentSpec) -> Result<Option<String>, RuntimeError> {
-    let Some(abandoned) = Abandoned::at(&spec.scratch).await? else { return Ok(None) };
+pub(super) async fn quiet(client: &Docker, folder: &Path) -> Result<Option<String>, RuntimeError> {
+    let Some(abandoned) = Abandoned::at(folder).await? else { return Ok(None) };
     let name = &abandoned.deed.container;
-    let Some(id) = running(client, &abandoned.deed).await? else {
-        remove(client, &abandoned).await?;
+    let found = find(client, &abandoned).await?;
+    let Some(Found { id, runs: true }) = found else {
+        remove(client, &abandoned, found).await?;
         return Ok(Some(format!("removed the container `{name}`, which had ended after its host")));
     };
-    let killed = exec::end_all(&Container::known(client, id, spec, &abandoned.deed.image)).await?;
+    let killed = exec::end_all(&Container::bare(client, id, &abandoned.deed.image)).await?;
     Ok((killed > 0).then(|| format!("ended {killed} processes of the container `{name}`, whose host is gone; kept it")))
 }
 
-/// Removes a container whose host is gone, with its folder. Returns its name; `None` where its host lives.
+/// Removes a container whose host is gone, with its folder; says what was done.
 pub(super) async fn clear(client: &Docker, folder: &Path) -> Result<Option<String>, RuntimeError> {
     let Some(abandoned) = Abandoned::at(folder).await? else { return Ok(None) };
-    remove(client, &abandoned).await?;
-    Ok(Some(abandoned.deed.container))
+    let found = find(client, &abandoned).await?;
+    remove(client, &abandoned, found).await?;
+    Ok(Some(format!("removed the container `{}` of a host that is gone", abandoned.deed.container)))
 }
 
-/// The folder goes first: whoever is killed on the way leaves a container that is told by its labels.
-async fn remove(client: &Docker, abandoned: &Abandoned) -> Result<(), RuntimeError> {
-    abandoned.give_up()?;
-    container::remove(client, &abandoned.deed.container).await
+/// A container that is there.
+struct Found {
+    id: String,
+    runs: bool,
 }
 
-/// Returns the id of a container that runs.
-async fn running(client: &Docker, deed: &Deed) -> Result<Option<String>, RuntimeError> {
-    let found = match client.inspect_container(&deed.container, None).await {
+/// Looks for the container of a deed. One that does not say itself that it belongs to the folder is another's: on the
+/// runtime `local` agents can write files anywhere.
+async fn find(client: &Docker, abandoned: &Abandoned) -> Result<Option<Found>, RuntimeError> {
+    let found = match client.inspect_container(&abandoned.deed.container, None).await {
         Ok(found) => found,
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(failed("inspect the container", &error)),
     };
+    let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+    if labels.get(labels::SCRATCH).map(Path::new) != Some(&abandoned.folder) {
+        return Ok(None);
+    }
     let runs = found.state.and_then(|state| state.running) == Some(true);
-    Ok(found.id.filter(|_| runs))
+    Ok(found.id.map(|id| Found { id, runs }))
+}
+
+/// The folder goes first: whoever is killed on the way leaves a container that is told by its labels.
+async fn remove(client: &Docker, abandoned: &Abandoned, found: Option<Found>) -> Result<(), RuntimeError> {
+    abandoned.give_up()?;
+    match found {
+        Some(Found { id, .. }) => container::remove(client, &id).await,
+        None => Ok(()),
+    }
 }

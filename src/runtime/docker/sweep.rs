@@ -1,7 +1,7 @@
 //! Removing what dead hosts have left.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bollard::Docker;
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
@@ -10,30 +10,23 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 use super::deed::{self, Deed};
 use super::error::failed;
 use super::{container, labels, reattach};
+use crate::runtime::RuntimeError;
 use crate::runtime::owner::HostProcess;
-use crate::runtime::{EnvironmentSpec, RuntimeError};
 
 /// Removes the containers below a scratch folder whose host is dead, and of other stores those that have ended. Of kept
 /// environments only the processes are ended.
-pub(super) async fn sweep(client: &Docker, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
-    let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+pub(super) async fn sweep(client: &Docker, root: &Path, kept: &[PathBuf]) -> Result<Vec<String>, RuntimeError> {
     let mut lines = Vec::new();
-    for folder in deed::find(&root).await? {
-        let kept = kept.iter().find(|spec| spec.scratch == folder);
-        lines.extend(sweep_folder(client, &folder, kept).await);
+    for folder in deed::find(root).await? {
+        lines.extend(sweep_folder(client, &folder, kept.contains(&folder)).await);
     }
-    lines.extend(sweep_labelled(client, &root).await?);
+    lines.extend(sweep_labelled(client, root).await?);
     Ok(lines)
 }
 
 /// Sweeps a container whose owner is known by its folder; says what was done, or why not.
-async fn sweep_folder(client: &Docker, folder: &Path, kept: Option<&EnvironmentSpec>) -> Option<String> {
-    let done = match kept {
-        Some(spec) => reattach::quiet(client, spec).await,
-        None => reattach::clear(client, folder)
-            .await
-            .map(|name| name.map(|name| format!("removed the container `{name}` of a host that is gone"))),
-    };
+async fn sweep_folder(client: &Docker, folder: &Path, kept: bool) -> Option<String> {
+    let done = if kept { reattach::quiet(client, folder).await } else { reattach::clear(client, folder).await };
     done.unwrap_or_else(|error| Some(format!("could not sweep `{}`: {error}", folder.display())))
 }
 
