@@ -23,3 +23,14 @@ fn anthropic_counts_on() {
     assert_eq!(told.usage, usage(70, 3000, 30, 140, None));
     assert_eq!((told.model.as_deref(), told.complete, told.message), (Some("claude"), true, None));
 }
+
+#[test]
+fn the_type_of_a_message_is_not_that_of_its_event() {
+    let body = "data: {\"type\":\"message_start\",\"message\":{\"type\":\"message\",\"model\":\"claude\",\"usage\":{\"input_tokens\":70,\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,\"output_tokens\":1}}}\n\n";
+    let told = told(Api::AnthropicMessages, body);
+    assert_eq!(
+        (told.usage.input, told.usage.output),
+        (Some(70), None),
+        "one token of output is where it begins, not ends"
+    );
+}
