@@ -125,7 +125,10 @@ impl AnswerReader {
                 Some(format!("status {status}{kind} and no message"))
             }
             (None, None) if empty && !free => Some("the answer is empty".to_owned()),
-            (None, None) if story.unreadable > 0 => Some(format!("{} events were not readable", story.unreadable)),
+            (None, None) if story.unreadable > 0 => Some(match story.unreadable {
+                1 => "1 event of the answer could not be read".to_owned(),
+                count => format!("{count} events of the answer could not be read"),
+            }),
             (None, None) if scanner.is_broken() && !ended => Some("the answer is not JSON".to_owned()),
             (None, None) => None,
         };
@@ -163,7 +166,7 @@ impl Plain {
             Shape::Undecided => {}
             Shape::Document(document) => {
                 if !scanner.is_complete() {
-                    document.over(story);
+                    document.broke_off(story);
                 }
             }
             Shape::Stream { splitter, parts } => {

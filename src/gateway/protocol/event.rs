@@ -52,6 +52,8 @@ pub(super) struct Event {
     iteration_kind: Iteration,
     /// What such iterations used.
     beside: Counts,
+    /// The counts of a usage object whose end has not come.
+    open: Counts,
 }
 
 enum Place {
@@ -69,6 +71,8 @@ enum Place {
 /// Where a value stands. An answer's object is also told within an envelope (`message`, `response`) or an array.
 fn place(path: &[Key]) -> Option<Place> {
     let path = match path {
+        // The envelope says what the event is; what is in it is of another type.
+        [Key::Message | Key::Response, Key::Type] => return None,
         [Key::Item | Key::Message | Key::Response, rest @ ..] if !rest.is_empty() => rest,
         path => path,
     };
@@ -146,7 +150,7 @@ impl Event {
                     number.parse().ok().filter(|cost| *cost >= 0.0).and_then(|cost| Micros::from_dollars(cost).ok());
             }
             (Place::Count(key), value) => {
-                if let Some(slot) = slot(&mut self.counts, key) {
+                if let Some(slot) = slot(&mut self.open, key) {
                     *slot = count(value);
                 }
             }
@@ -176,7 +180,7 @@ impl Visit for Event {
             Kind::String | Kind::Number | Kind::Word => true,
             Kind::Object | Kind::Array => {
                 if let Place::Count(key) = place
-                    && let Some(slot) = slot(&mut self.counts, key)
+                    && let Some(slot) = slot(&mut self.open, key)
                 {
                     *slot = Count::Wrong;
                 }
@@ -193,7 +197,7 @@ impl Visit for Event {
 
     fn closes(&mut self, path: &[Key], _kind: Kind, _at: u64) {
         let inner = match path {
-            [Key::Message | Key::Item, rest @ ..] if !rest.is_empty() => rest,
+            [Key::Item | Key::Message | Key::Response, rest @ ..] if !rest.is_empty() => rest,
             path => path,
         };
         match inner {
@@ -203,7 +207,9 @@ impl Visit for Event {
                     self.beside = self.beside.plus(iteration);
                 }
             }
-            [Key::Usage] => self.counts = self.counts.plus(std::mem::take(&mut self.beside)),
+            [Key::Usage] | [Key::Choices, Key::Item, Key::Usage] => {
+                self.counts = std::mem::take(&mut self.open).plus(std::mem::take(&mut self.beside));
+            }
             _ => {}
         }
     }

@@ -51,7 +51,8 @@ impl Story {
 
     pub(super) fn end(&mut self) {
         self.ends = self.ends.saturating_add(1);
-        self.settled = true;
+        // An Anthropic stream tells its last counts in an event of their own.
+        self.settled |= self.api != Api::AnthropicMessages && self.error.is_none();
     }
 
     /// Adds what a document told.
@@ -150,20 +151,20 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Reads a piece; returns whether the document is over.
+    /// Reads a piece.
     pub(super) fn feed(&mut self, bytes: &[u8], scanner: &mut Scanner, story: &mut Story) {
         let was_complete = scanner.is_complete();
         let mut reading = Elements { event: &mut self.event, story };
         scanner.feed(bytes, &mut reading);
         if !was_complete && scanner.is_complete() {
-            self.over(story);
+            story.add(std::mem::take(&mut self.event));
             story.end();
         }
     }
 
-    /// Adds what was told before the document ended, or broke off.
-    pub(super) fn over(&mut self, story: &mut Story) {
-        story.add(std::mem::take(&mut self.event));
+    /// Adds what was told before the document broke off. What it said of its end does not hold.
+    pub(super) fn broke_off(&mut self, story: &mut Story) {
+        story.add(Event { said: Said::Other, ..std::mem::take(&mut self.event) });
     }
 }
 
