@@ -6,12 +6,34 @@
 //! environment. Bytes pass as they come: neither requests nor answers are encoded anew. What passes is counted, and an
 //! exchange is on the books before its last event reaches the client.
 //!
-//! A gateway is told what it needs by [`GatewayOptions`], hands out capabilities and tells each
+//! A [`Gateway`] is told what it needs by [`GatewayOptions`], hands out a [`Capability`] for each [`Grant`] and tells each
 //! exchange to a [`Recorder`]. It knows neither harnesses nor the store.
 
+mod admit;
+mod answer;
+mod capability;
+mod capture;
+mod entry;
+mod error;
+mod forward;
+mod headers;
+mod listen;
 mod options;
+mod pace;
 pub mod protocol;
 mod recorder;
+mod reply;
+mod serve;
+mod server;
+mod session;
+mod silence;
+mod target;
+mod tls;
+mod upload;
+mod upstream;
 
+pub use capability::Capability;
+pub use error::GatewayError;
 pub use options::{GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
 pub use recorder::{Bodies, Recorder, RecorderError};
+pub use server::Gateway;

@@ -20,6 +20,15 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
 /// A provider's key. It never shows itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);

@@ -1,0 +1,167 @@
+//! An answer on its way to the client: each piece passes as it comes, and the last one only when the exchange is on the books.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http_body_util::{BodyExt, Empty, StreamBody};
+use hyper::Response;
+use hyper::body::{Body, Frame, Incoming};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::entry::{Ending, Entry};
+use super::headers;
+use super::protocol::UsageFilter;
+use super::reply::{Answer, Broken};
+use super::server::Core;
+use super::silence::{Pulse, Silence};
+use super::upstream::causes;
+use crate::domain::ExchangeEnd;
+
+/// Passes an answer whose head has come. `hides_usage`: the usage in it was asked for here and is not shown.
+pub(super) async fn pass(
+    mut entry: Entry,
+    core: &Arc<Core>,
+    cut: CancellationToken,
+    answer: Response<Incoming>,
+    hides_usage: bool,
+) -> Response<Answer> {
+    let (mut parts, body) = answer.into_parts();
+    let filter = (hides_usage && headers::is_plain(&parts.headers)).then(UsageFilter::new);
+    headers::towards_client(&mut parts.headers, filter.is_some());
+    if body.is_end_stream() {
+        // Nobody will ask for the pieces of a body that has none.
+        let body = match entry.settle(Ending::Answered).done().await {
+            Ok(()) => Empty::new().map_err(|never| match never {}).boxed_unsync(),
+            Err(error) => StreamBody::new(stream::iter([Err(Broken::Unrecorded(error))])).boxed_unsync(),
+        };
+        return Response::from_parts(parts, body);
+    }
+    let silence = core.upstream.idle(Pulse::new(Arc::clone(&core.options.clock)));
+    let passage = Box::new(Passage { entry, body, filter, silence, cut: Box::pin(cut.cancelled_owned()), over: false });
+    let pieces = stream::unfold(passage, |mut passage| async move {
+        let piece = passage.next().await?;
+        Some((piece.map(Frame::data), passage))
+    });
+    Response::from_parts(parts, StreamBody::new(pieces).boxed_unsync())
+}
+
+/// An answer under way.
+struct Passage {
+    entry: Entry,
+    body: Incoming,
+    filter: Option<UsageFilter>,
+    silence: Silence,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    over: bool,
+}
+
+/// What happens next to an answer.
+enum Step {
+    Piece(Bytes),
+    End,
+    Broke(ExchangeEnd, String),
+    Cut,
+}
+
+impl Passage {
+    /// Returns the next piece for the client. Dropping the answer settles its entry.
+    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        while !self.over {
+            let passed = match self.step().await {
+                Step::Piece(piece) => self.piece(piece).await,
+                Step::End => self.end().await,
+                Step::Broke(end, message) => self.broke(end, message).await,
+                Step::Cut => {
+                    self.over = true;
+                    // Its record is under way, and whoever cut waits for that.
+                    drop(self.entry.break_off());
+                    Err(Broken::Ended)
+                }
+            };
+            match passed {
+                Ok(piece) if piece.is_empty() => {}
+                Ok(piece) => return Some(Ok(piece)),
+                Err(error) => {
+                    self.over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+
+    async fn step(&mut self) -> Step {
+        loop {
+            let frame = tokio::select! {
+                biased;
+                () = &mut self.cut => return Step::Cut,
+                frame = self.body.frame() => frame,
+                () = self.silence.exceeded() => {
+                    let message = "the provider was silent for too long within its answer";
+                    return Step::Broke(ExchangeEnd::UpstreamStalled, message.to_owned());
+                }
+            };
+            match frame {
+                None => return Step::End,
+                Some(Err(error)) => return Step::Broke(ExchangeEnd::UpstreamCut, causes(&error)),
+                Some(Ok(frame)) => {
+                    self.silence.heard();
+                    if let Ok(piece) = frame.into_data() {
+                        return Step::Piece(piece);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn piece(&mut self, piece: Bytes) -> Result<Bytes, Broken> {
+        let whole = self.entry.read(&piece);
+        // A body of known length has reached it: the client will see that as soon as we do.
+        let last = self.body.is_end_stream();
+        let shown = match &mut self.filter {
+            Some(filter) => filter.pass(piece),
+            None => piece,
+        };
+        if whole || last {
+            self.settle().await?;
+        }
+        if !last {
+            return Ok(shown);
+        }
+        self.over = true;
+        Ok(joined(shown, self.rest()))
+    }
+
+    async fn end(&mut self) -> Result<Bytes, Broken> {
+        self.over = true;
+        self.settle().await?;
+        Ok(self.rest())
+    }
+
+    async fn broke(&mut self, end: ExchangeEnd, message: String) -> Result<Bytes, Broken> {
+        let settling = self.entry.settle(Ending::Was(end, message.clone()));
+        settling.done().await.map_err(Broken::Unrecorded)?;
+        Err(Broken::Upstream(message))
+    }
+
+    async fn settle(&mut self) -> Result<(), Broken> {
+        self.entry.settle(Ending::Answered).done().await.map_err(Broken::Unrecorded)
+    }
+
+    /// What the filter has kept back.
+    fn rest(&mut self) -> Bytes {
+        self.filter.take().map_or_else(Bytes::new, UsageFilter::finish)
+    }
+}
+
+fn joined(first: Bytes, second: Bytes) -> Bytes {
+    if second.is_empty() {
+        return first;
+    }
+    let mut both = BytesMut::with_capacity(first.len() + second.len());
+    both.extend_from_slice(&first);
+    both.extend_from_slice(&second);
+    both.freeze()
+}

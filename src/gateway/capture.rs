@@ -1,0 +1,114 @@
+//! What is kept of bodies, where they are asked for.
+
+use std::io::Read;
+
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+
+use super::recorder::Bodies;
+use crate::redact::Redactor;
+
+/// How much more than the limit is kept until secrets are taken out: one that lies across the limit is then seen whole.
+const SLACK: usize = 16 << 10;
+
+/// Both bodies of an exchange, up to a limit.
+pub(super) struct Capture {
+    limit: usize,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    /// How the answer is compressed.
+    coding: Option<String>,
+}
+
+impl Capture {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, request: Vec::new(), answer: Vec::new(), coding: None }
+    }
+
+    /// Takes a piece of the request.
+    pub(super) fn request(&mut self, piece: &[u8]) {
+        keep(&mut self.request, piece, self.limit);
+    }
+
+    /// Takes note of how the answer is compressed.
+    pub(super) fn coding(&mut self, content_encoding: Option<&str>) {
+        self.coding = content_encoding.map(str::to_ascii_lowercase);
+    }
+
+    /// Takes a piece of the answer.
+    pub(super) fn answer(&mut self, piece: &[u8]) {
+        keep(&mut self.answer, piece, self.limit);
+    }
+
+    /// Takes secrets out, and then what is over the limit.
+    pub(super) fn redacted(self, redactor: &Redactor) -> Bodies {
+        let Self { limit, request, answer, coding } = self;
+        let most = limit.saturating_add(SLACK);
+        let answer = match coding.as_deref() {
+            Some("gzip" | "x-gzip") => unpacked(MultiGzDecoder::new(answer.as_slice()), most),
+            // With a head that begins with the method, or bare.
+            Some("deflate") if answer.first().is_some_and(|byte| byte & 0x0F == 8) => {
+                unpacked(ZlibDecoder::new(answer.as_slice()), most)
+            }
+            Some("deflate") => unpacked(DeflateDecoder::new(answer.as_slice()), most),
+            _ => answer,
+        };
+        let cut = request.len() > limit || answer.len() > limit;
+        let clean = |raw: Vec<u8>| {
+            let mut clean = redactor.redact_bytes(&raw);
+            clean.truncate(limit);
+            clean
+        };
+        Bodies { request: clean(request), answer: clean(answer), cut }
+    }
+}
+
+fn keep(kept: &mut Vec<u8>, piece: &[u8], limit: usize) {
+    let room = limit.saturating_add(SLACK).saturating_sub(kept.len());
+    kept.extend_from_slice(&piece[..piece.len().min(room)]);
+}
+
+/// Unpacks what can be: the end may be cut off.
+fn unpacked(packed: impl Read, most: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Err(error) = packed.take(most as u64).read_to_end(&mut out) {
+        tracing::debug!(%error, "an answer was not unpacked to its end");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_across_the_limit_leaves_nothing_behind() {
+        let redactor = Redactor::new([("KEY", "very-secret-value")]);
+        let mut capture = Capture::new(10);
+        for piece in [b"12345ve".as_slice(), b"ry-secret", b"-value, and more"] {
+            capture.request(piece);
+        }
+        capture.answer(b"short");
+        let bodies = capture.redacted(&redactor);
+        assert_eq!(bodies.request, b"12345[reda");
+        assert_eq!(bodies.answer, b"short");
+        assert!(bodies.cut);
+    }
+
+    #[test]
+    fn what_fits_is_whole() {
+        let mut capture = Capture::new(4);
+        capture.request(b"1234");
+        let bodies = capture.redacted(&Redactor::default());
+        assert_eq!((bodies.request.as_slice(), bodies.cut), (b"1234".as_slice(), false));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut capture = Capture::new(100);
+        for _ in 0..100 {
+            capture.answer(&[b'x'; 4096]);
+        }
+        assert_eq!(capture.answer.len(), 100 + SLACK);
+        assert_eq!(capture.redacted(&Redactor::default()).answer.len(), 100);
+    }
+}

@@ -1,0 +1,265 @@
+//! An exchange's entry on the books. Whatever happens to it, it is settled, and once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use tokio::task::JoinHandle;
+
+use super::capture::Capture;
+use super::pace::Slot;
+use super::protocol::{AnswerReader, Api, Asked, Fed, Route, Told};
+use super::server::Core;
+use super::session::Session;
+use crate::domain::{Exchange, ExchangeEnd, Micros, Usage};
+use crate::redact::printable;
+
+/// The longest message that is kept, in characters.
+const LONGEST_MESSAGE: usize = 2_000;
+
+/// An exchange under way. One that is dropped unsettled ends as one whose client went away.
+pub(super) struct Entry {
+    core: Arc<Core>,
+    session: Arc<Session>,
+    api: Api,
+    line: Option<Line>,
+}
+
+/// What becomes the record.
+struct Line {
+    exchange: Exchange,
+    began: Duration,
+    fingerprint: Option<String>,
+    sent: bool,
+    slot: Option<Slot>,
+    reader: Option<AnswerReader>,
+    capture: Option<Capture>,
+}
+
+/// How an entry is settled.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// The provider's answer came to its end: whole or not, what was read of it tells.
+    Answered,
+    /// Something else.
+    Was(ExchangeEnd, String),
+}
+
+/// What is being recorded; ends once it is durable.
+pub(super) struct Settling(Option<JoinHandle<Result<(), String>>>);
+
+impl Settling {
+    /// Waits until the exchange is on the books. The error says why it is not.
+    pub(super) async fn done(self) -> Result<(), String> {
+        match self.0 {
+            Some(task) => task.await.unwrap_or_else(|error| Err(format!("the recorder broke: {error}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Entry {
+    /// Opens an entry for a request that has come; `None` once the session is closed.
+    pub(super) fn open(core: Arc<Core>, session: Arc<Session>, route: &Route) -> Option<Self> {
+        let number = session.begin()?;
+        let terms = &session.terms;
+        let exchange = Exchange {
+            id: format!("{}-{number}", session.id),
+            attribution: terms.attribution.clone(),
+            number,
+            provider: terms.provider.clone(),
+            api: route.api.name().to_owned(),
+            model_asked: route.model.clone(),
+            model_served: None,
+            status: None,
+            end: ExchangeEnd::Lost,
+            usage: Usage::ZERO,
+            cost: Some(Micros::ZERO),
+            retry: 0,
+            started_at: core.options.clock.now(),
+            first_byte: None,
+            duration: Duration::ZERO,
+            request_bytes: 0,
+            answer_bytes: 0,
+            message: None,
+        };
+        let line = Line {
+            exchange,
+            began: core.elapsed(),
+            fingerprint: None,
+            sent: false,
+            slot: None,
+            reader: None,
+            capture: core.options.bodies.map(Capture::new),
+        };
+        Some(Self { core, session, api: route.api, line: Some(line) })
+    }
+
+    /// Takes note of a piece of the request's body.
+    pub(super) fn upload(&mut self, piece: &[u8]) {
+        if let Some(line) = &mut self.line {
+            line.exchange.request_bytes += piece.len() as u64;
+            if let Some(capture) = &mut line.capture {
+                capture.request(piece);
+            }
+        }
+    }
+
+    /// Takes note of what the request asks for.
+    pub(super) fn asked(&mut self, asked: &Asked) {
+        if let Some(line) = &mut self.line {
+            let exchange = &mut line.exchange;
+            exchange.model_asked = exchange.model_asked.take().or_else(|| asked.model.clone());
+            exchange.retry = self.session.failures(&asked.fingerprint);
+            line.fingerprint = Some(asked.fingerprint.clone());
+        }
+    }
+
+    /// Puts the exchange on the books before it is sent: what it costs is not known from here on.
+    pub(super) fn sent(&mut self, slot: Slot) {
+        if let Some(line) = &mut self.line {
+            line.sent = true;
+            line.slot = Some(slot);
+            if self.api.is_billed() {
+                line.exchange.usage = Usage::UNKNOWN;
+                line.exchange.cost = None;
+            }
+            line.exchange.duration = self.core.elapsed().saturating_sub(line.began);
+            self.core.recorder.begun(&line.exchange);
+        }
+    }
+
+    /// The answer's head has come.
+    pub(super) fn answered(&mut self, status: u16, headers: &HeaderMap, first_byte: Duration) {
+        if let Some(line) = &mut self.line {
+            let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+            line.exchange.status = Some(status);
+            line.exchange.first_byte = Some(first_byte);
+            line.reader = Some(AnswerReader::new(self.api, status, text(CONTENT_TYPE), text(CONTENT_ENCODING)));
+            if let Some(capture) = &mut line.capture {
+                capture.coding(text(CONTENT_ENCODING));
+            }
+        }
+    }
+
+    /// The client sees this status, of an answer of the gateway's own.
+    pub(super) fn shows(&mut self, status: u16) {
+        if let Some(line) = &mut self.line {
+            line.exchange.status = Some(status);
+        }
+    }
+
+    /// Reads a piece of the answer's body; true when with it the answer is whole.
+    pub(super) fn read(&mut self, piece: &[u8]) -> bool {
+        let Some(line) = &mut self.line else { return false };
+        line.exchange.answer_bytes += piece.len() as u64;
+        let Some(reader) = &mut line.reader else { return false };
+        let Fed { terminal, .. } = reader.feed(piece);
+        if let Some(capture) = &mut line.capture {
+            capture.answer(piece);
+        }
+        terminal
+    }
+
+    /// Tells whether the entry waits to be settled.
+    pub(super) fn is_open(&self) -> bool {
+        self.line.is_some()
+    }
+
+    /// Settles the entry: from here on its record is on the way to the books, whatever becomes of the request.
+    pub(super) fn settle(&mut self, ending: Ending) -> Settling {
+        let Some(line) = self.line.take() else { return Settling(None) };
+        let (core, session) = (Arc::clone(&self.core), Arc::clone(&self.session));
+        let Line { mut exchange, began, fingerprint, sent, slot, reader, capture } = line;
+        let told = reader.map(AnswerReader::finish);
+        exchange.duration = core.elapsed().saturating_sub(began);
+        let (end, message) = match ending {
+            Ending::Was(end, message) => (end, Some(message)),
+            Ending::Answered => (end_of(exchange.status, told.as_ref()), None),
+        };
+        exchange.end = end;
+        exchange.message = told
+            .as_ref()
+            .and_then(|told| told.message.clone())
+            .or(message)
+            .map(|message| one_line(core.options.redactor.redact(&message).as_str()));
+        exchange.usage = if sent && self.api.is_billed() { usage(end, told.as_ref()) } else { Usage::ZERO };
+        let (model, bill) = told.map_or((None, None), |told| (told.model, told.cost));
+        exchange.model_served = model;
+        exchange.cost = cost(&core, &exchange).or(bill);
+        session.spent(&exchange, fingerprint.as_deref());
+        let recording = async move {
+            let bodies = capture.map(|capture| capture.redacted(&core.options.redactor));
+            let outcome = core.recorder.ended(exchange, bodies).await.map_err(|error| error.message);
+            if let Err(error) = &outcome {
+                tracing::error!(session = session.id, error, "an exchange was not recorded");
+            }
+            session.recorded(outcome.clone());
+            outcome
+        };
+        // The provider is done with it.
+        drop(slot);
+        Settling(Some(self.core.tasks.spawn_on(recording, &self.core.runtime)))
+    }
+
+    /// Settles an entry that something broke off from outside.
+    pub(super) fn break_off(&mut self) -> Settling {
+        let (end, message) = if self.core.cut.is_cancelled() {
+            (ExchangeEnd::Lost, "the gateway was shut down before the answer was whole")
+        } else if self.session.cut.is_cancelled() {
+            (ExchangeEnd::ClientGone, "the session ended before the answer was whole")
+        } else {
+            (ExchangeEnd::ClientGone, "the client went away before the answer was whole")
+        };
+        self.settle(Ending::Was(end, message.to_owned()))
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.is_open() {
+            drop(self.break_off());
+        }
+    }
+}
+
+/// How an exchange ended whose answer came to its end. An error has no final event.
+fn end_of(status: Option<u16>, told: Option<&Told>) -> ExchangeEnd {
+    if status.is_some_and(|status| status >= 300) || told.is_some_and(|told| told.complete) {
+        ExchangeEnd::Complete
+    } else {
+        ExchangeEnd::UpstreamCut
+    }
+}
+
+/// What a provider bills for an exchange that was sent: what it told; nothing where none was reached.
+fn usage(end: ExchangeEnd, told: Option<&Told>) -> Usage {
+    match told {
+        Some(told) => told.usage,
+        None if end == ExchangeEnd::Unreachable => Usage::ZERO,
+        None => Usage::UNKNOWN,
+    }
+}
+
+/// The price of an exchange, by the model that answered, or the one that was asked where that one has no price. What a provider
+/// itself says that it cost counts where there is no price at all.
+fn cost(core: &Core, exchange: &Exchange) -> Option<Micros> {
+    if exchange.usage == Usage::ZERO {
+        return Some(Micros::ZERO);
+    }
+    let prices = &core.options.prices;
+    let models = [&exchange.model_served, &exchange.model_asked];
+    let price = models.into_iter().flatten().find_map(|model| prices.find(model))?;
+    price.cost(&exchange.usage)
+}
+
+fn one_line(message: &str) -> String {
+    let words = printable(message);
+    let mut line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((cut, _)) = line.char_indices().nth(LONGEST_MESSAGE) {
+        line.truncate(cut);
+        line.push('…');
+    }
+    line
+}

@@ -1,0 +1,182 @@
+//! One exchange: the request is read, let through, sent to the provider, and its answer passed back.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::{Request, Response};
+
+use super::admit::{Admitted, Shown};
+use super::answer;
+use super::entry::{Ending, Entry};
+use super::headers;
+use super::protocol::{Asked, RefusalKind, RequestReader, Route};
+use super::reply::{self, Answer};
+use super::server::Core;
+use super::session::{Session, Stop};
+use super::silence::Pulse;
+use super::upload::{Upload, splice};
+use super::upstream::{Unanswered, causes};
+use crate::domain::ExchangeEnd;
+
+/// The largest request that is taken. It is held in memory until its end has come, since only then is it known what it asks for.
+const LARGEST_REQUEST: u64 = 512 << 20;
+
+/// A request on its way.
+struct Exchange {
+    core: Arc<Core>,
+    session: Arc<Session>,
+    route: Route,
+    entry: Entry,
+}
+
+/// Why a request is answered here.
+enum Halt {
+    /// The gateway refuses; nothing was sent.
+    Refused(RefusalKind, String),
+    /// The provider gave no answer.
+    Failed(ExchangeEnd, RefusalKind, String),
+    /// The session or the gateway ended, or the client did.
+    Ended,
+}
+
+/// Answers a request that was admitted.
+pub(super) async fn exchange(core: Arc<Core>, admitted: Admitted, parts: Parts, body: Incoming) -> Response<Answer> {
+    let Admitted { session, route, shown } = admitted;
+    let Some(entry) = Entry::open(Arc::clone(&core), Arc::clone(&session), &route) else {
+        return reply::refusal(route.api.family(), RefusalKind::Unauthorized, "the session has ended");
+    };
+    let mut exchange = Exchange { core, session, route, entry };
+    let cut = exchange.session.cut.clone();
+    let passed = tokio::select! {
+        biased;
+        () = cut.cancelled() => Err(Halt::Ended),
+        passed = exchange.pass(parts, body, shown) => passed,
+    };
+    match passed {
+        Ok((answer, hides_usage)) => answer::pass(exchange.entry, &exchange.core, cut, answer, hides_usage).await,
+        Err(halt) => exchange.halt(halt).await,
+    }
+}
+
+impl Exchange {
+    /// Brings the request to the provider and returns the head of its answer, and whether the client must not see the usage.
+    async fn pass(&mut self, parts: Parts, body: Incoming, shown: Shown) -> Result<(Response<Incoming>, bool), Halt> {
+        let (pieces, asked) = self.read(body).await?;
+        self.entry.asked(&asked);
+        self.stop()?;
+        let slot = self.session.terms.lane.enter().await;
+        // Others of the session may have ended while this one waited.
+        self.stop()?;
+        let pulse = Pulse::new(Arc::clone(&self.core.options.clock));
+        let request = self.request(parts, pieces, &asked, (shown, pulse.clone()))?;
+        self.entry.sent(slot);
+        let answer = self.core.upstream.send(request, pulse.clone()).await.map_err(|error| {
+            let message = error.to_string();
+            match error {
+                Unanswered::Unreachable(_) => Halt::Failed(ExchangeEnd::Unreachable, RefusalKind::Unreachable, message),
+                Unanswered::Cut(_) => Halt::Failed(ExchangeEnd::UpstreamCut, RefusalKind::Unreachable, message),
+                Unanswered::Stalled(_) => Halt::Failed(ExchangeEnd::UpstreamStalled, RefusalKind::Stalled, message),
+            }
+        })?;
+        self.entry.answered(answer.status().as_u16(), answer.headers(), pulse.since());
+        if matches!(answer.status().as_u16(), 429 | 503 | 529)
+            && let Some(pause) = headers::retry_after(answer.headers(), self.core.options.clock.now())
+        {
+            self.session.terms.lane.hold(pause);
+        }
+        Ok((answer, asked.usage_splice.is_some()))
+    }
+
+    /// Reads the request's body.
+    async fn read(&mut self, mut body: Incoming) -> Result<(VecDeque<Bytes>, Asked), Halt> {
+        let mut reader = RequestReader::new(self.route.api);
+        let mut pieces = VecDeque::new();
+        let mut length = 0_u64;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                tracing::debug!(error = causes(&error), "a request did not come to its end");
+                Halt::Ended
+            })?;
+            let Ok(piece) = frame.into_data() else { continue };
+            length += piece.len() as u64;
+            if length > LARGEST_REQUEST {
+                let message = format!("the request is larger than {} MiB", LARGEST_REQUEST >> 20);
+                return Err(Halt::Refused(RefusalKind::TooLarge, message));
+            }
+            reader.feed(&piece);
+            self.entry.upload(&piece);
+            pieces.push_back(piece);
+        }
+        Ok((pieces, reader.finish()))
+    }
+
+    /// Looks whether the session may make another request.
+    fn stop(&self) -> Result<(), Halt> {
+        match self.session.stop() {
+            None => Ok(()),
+            // Both are final: clients must not try again for minutes.
+            Some(Stop::Limit(message)) => Err(Halt::Refused(RefusalKind::Limit, message)),
+            Some(Stop::Broken(message)) => {
+                let message =
+                    format!("an exchange of this session could not be recorded, so it has no more: {message}");
+                Err(Halt::Refused(RefusalKind::Limit, message))
+            }
+        }
+    }
+
+    /// Makes the request to the provider: as the client made it, with another address and another key.
+    fn request(
+        &self,
+        mut parts: Parts,
+        pieces: VecDeque<Bytes>,
+        asked: &Asked,
+        (shown, pulse): (Shown, Pulse),
+    ) -> Result<Request<Upload>, Halt> {
+        let refused = |message: String| Halt::Refused(RefusalKind::Unavailable, message);
+        let terms = &self.session.terms;
+        headers::towards_provider(&mut parts.headers, &terms.base, asked.usage_splice.is_some());
+        if let Some(key) = &terms.key {
+            headers::put_key(&mut parts.headers, key, self.route.api, (shown, &terms.base))
+                .map_err(|message| refused(message.to_owned()))?;
+        }
+        let pieces = match &asked.usage_splice {
+            Some(change) => splice(pieces, change),
+            None => pieces,
+        };
+        let mut request = Request::new(Upload::new(pieces, pulse));
+        *request.method_mut() = parts.method;
+        *request.uri_mut() = terms.base.address(&self.route).map_err(refused)?;
+        *request.headers_mut() = parts.headers;
+        Ok(request)
+    }
+
+    /// Answers in the provider's place, when that is on the books.
+    async fn halt(mut self, halt: Halt) -> Response<Answer> {
+        let family = self.route.api.family();
+        let (kind, message, ending) = match halt {
+            Halt::Refused(kind, message) => (kind, message.clone(), Some(Ending::Was(ExchangeEnd::Refused, message))),
+            Halt::Failed(end, kind, message) => (kind, message.clone(), Some(Ending::Was(end, message))),
+            Halt::Ended => (RefusalKind::Unavailable, "the session has ended".to_owned(), None),
+        };
+        let message = self.core.options.redactor.redact(&message).into_string();
+        let answer = reply::refusal(family, kind, &message);
+        let settling = match ending {
+            Some(ending) => {
+                self.entry.shows(answer.status().as_u16());
+                self.entry.settle(ending)
+            }
+            None => self.entry.break_off(),
+        };
+        match settling.done().await {
+            Ok(()) => answer,
+            Err(error) => {
+                let message = format!("the exchange could not be recorded: {error}");
+                reply::refusal(family, RefusalKind::Limit, &self.core.options.redactor.redact(&message).into_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Headers on their way through: what belongs to one connection stays behind, and so do the client's credentials.
+
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use hyper::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderName,
+    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use jiff::{SignedDuration, Timestamp};
+
+use super::admit::Shown;
+use super::options::Key;
+use super::protocol::{Api, Family};
+use super::target::Base;
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+
+/// What says something about one connection only.
+static HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Codings of answers that the meter reads.
+const CODINGS: &[&str] = &["gzip", "deflate", "identity"];
+
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in HOP_BY_HOP.iter().chain(&named) {
+        headers.remove(name);
+    }
+}
+
+/// Makes a client's headers those of the request to the provider. `plain` asks for an answer without compression.
+pub(super) fn towards_provider(headers: &mut HeaderMap, base: &Base, plain: bool) {
+    remove_hop_by_hop(headers);
+    for name in [AUTHORIZATION, API_KEY, GOOGLE_KEY, HeaderName::from_static("api-key"), CONTENT_LENGTH, EXPECT, HOST] {
+        headers.remove(name);
+    }
+    let codings = if plain { HeaderValue::from_static("identity") } else { codings(headers) };
+    headers.insert(ACCEPT_ENCODING, codings);
+    if let Ok(host) = HeaderValue::from_str(base.authority().as_str()) {
+        headers.insert(HOST, host);
+    }
+}
+
+/// Keeps of the codings that a client takes those that the meter reads too.
+fn codings(headers: &HeaderMap) -> HeaderValue {
+    let asked = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let kept: Vec<&str> = asked
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|coding| {
+            let name = coding.split(';').next().unwrap_or(coding).trim();
+            CODINGS.iter().any(|known| name.eq_ignore_ascii_case(known))
+        })
+        .collect();
+    HeaderValue::from_str(&kept.join(", "))
+        .ok()
+        .filter(|value| !value.is_empty())
+        .unwrap_or(HeaderValue::from_static("identity"))
+}
+
+/// Puts the provider's key in, where its API expects it. The error does not show it.
+pub(super) fn put_key(
+    headers: &mut HeaderMap,
+    key: &Key,
+    api: Api,
+    (shown, base): (Shown, &Base),
+) -> Result<(), &'static str> {
+    let place = match api.family() {
+        // One path of all providers.
+        _ if api == Api::Models => shown,
+        Family::OpenAi => Shown::Bearer,
+        Family::Gemini => Shown::Google,
+        // Others that speak Anthropic's API take one or the other; the client's settings tell which.
+        Family::Anthropic if shown == Shown::Bearer && !base.is_anthropic() => Shown::Bearer,
+        Family::Anthropic => Shown::ApiKey,
+    };
+    let (name, text) = match place {
+        Shown::ApiKey => (API_KEY, key.expose().to_owned()),
+        Shown::Google => (GOOGLE_KEY, key.expose().to_owned()),
+        Shown::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose())),
+    };
+    let mut value =
+        HeaderValue::from_str(&text).map_err(|_| "the provider's key holds characters that no header can")?;
+    value.set_sensitive(true);
+    headers.insert(name, value);
+    Ok(())
+}
+
+/// Makes a provider's headers those of the answer to the client. `edited` says that the body's length may change.
+pub(super) fn towards_client(headers: &mut HeaderMap, edited: bool) {
+    remove_hop_by_hop(headers);
+    // It would lead clients around the gateway.
+    headers.remove(HeaderName::from_static("alt-svc"));
+    if edited {
+        headers.remove(CONTENT_LENGTH);
+    }
+}
+
+/// Tells whether a body passes as it is, without compression.
+pub(super) fn is_plain(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+/// Reads how long a provider asks to be left alone: seconds, milliseconds in a header of its own, or a date.
+pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let number = |text: &str| text.parse::<f64>().ok();
+    if let Some(millis) = text(&HeaderName::from_static("retry-after-ms")).and_then(number) {
+        return Duration::try_from_secs_f64(millis / 1000.0).ok();
+    }
+    let asked = text(&RETRY_AFTER)?;
+    if let Some(seconds) = number(asked) {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let until = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(asked).ok()?;
+    let left: SignedDuration = until.duration_since(now);
+    Duration::try_from(left).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use test_case::test_case;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    fn base() -> Base {
+        Base::parse("https://api.example.com:8443/v1").expect("a base")
+    }
+
+    #[test]
+    fn what_belongs_to_a_connection_or_is_a_credential_stays_behind() {
+        let mut sent = headers(&[
+            ("connection", "keep-alive, X-Private"),
+            ("x-private", "1"),
+            ("transfer-encoding", "chunked"),
+            ("authorization", "Bearer sk-refrain-1"),
+            ("x-api-key", "sk-refrain-1"),
+            ("x-goog-api-key", "sk-refrain-1"),
+            ("content-length", "7"),
+            ("expect", "100-continue"),
+            ("host", "127.0.0.1:8877"),
+            ("anthropic-version", "2023-06-01"),
+        ]);
+        towards_provider(&mut sent, &base(), false);
+        let expected = headers(&[
+            ("anthropic-version", "2023-06-01"),
+            ("accept-encoding", "identity"),
+            ("host", "api.example.com:8443"),
+        ]);
+        assert_eq!(sent, expected);
+    }
+
+    #[test_case("gzip, deflate, br, zstd", "gzip, deflate"; "usual")]
+    #[test_case("br;q=1.0, gzip;q=0.8, *;q=0.1", "gzip;q=0.8"; "weights")]
+    #[test_case("br", "identity"; "none that the meter reads")]
+    fn codings_are_those_that_the_meter_reads(asked: &'static str, expected: &str) {
+        let mut sent = headers(&[("accept-encoding", asked)]);
+        towards_provider(&mut sent, &base(), false);
+        assert_eq!(sent["accept-encoding"], expected);
+    }
+
+    #[test_case(Api::AnthropicMessages, Shown::ApiKey, "https://api.anthropic.com", "x-api-key", "k1"; "anthropic")]
+    #[test_case(Api::AnthropicMessages, Shown::Bearer, "https://api.anthropic.com", "x-api-key", "k1"; "anthropic itself has one place")]
+    #[test_case(Api::AnthropicMessages, Shown::Bearer, "https://x/api", "authorization", "Bearer k1"; "another that speaks its API")]
+    #[test_case(Api::OpenAiResponses, Shown::ApiKey, "https://x", "authorization", "Bearer k1"; "openai")]
+    #[test_case(Api::GeminiStream, Shown::Bearer, "https://x", "x-goog-api-key", "k1"; "gemini")]
+    #[test_case(Api::Models, Shown::Google, "https://x", "x-goog-api-key", "k1"; "models as the client did")]
+    fn a_key_goes_where_the_api_expects_it(api: Api, shown: Shown, url: &str, name: &str, value: &str) {
+        let mut sent = HeaderMap::new();
+        let base = Base::parse(url).expect("a base");
+        put_key(&mut sent, &Key::new("k1"), api, (shown, &base)).expect("a key");
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[name], value);
+        assert!(!format!("{sent:?}").contains("k1"), "it does not show itself");
+    }
+
+    #[test_case(&[("retry-after", "7")], Some(7_000); "seconds")]
+    #[test_case(&[("retry-after", "0.5")], Some(500); "part of a second")]
+    #[test_case(&[("retry-after-ms", "1500"), ("retry-after", "9")], Some(1_500); "milliseconds")]
+    #[test_case(&[("retry-after", "Thu, 01 Jan 1970 00:00:30 GMT")], Some(30_000); "date")]
+    #[test_case(&[("retry-after", "soon")], None; "no time")]
+    #[test_case(&[("retry-after", "-3")], None; "past")]
+    #[test_case(&[], None; "none")]
+    fn a_pause_is_read(pairs: &[(&'static str, &'static str)], millis: Option<u64>) {
+        assert_eq!(retry_after(&headers(pairs), Timestamp::UNIX_EPOCH), millis.map(Duration::from_millis));
+    }
+}

@@ -1,0 +1,194 @@
+//! What the gateway knows of a session: whose it is, where its requests go, and what it has spent.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::options::{Guard, Key, Totals};
+use super::pace::Lane;
+use super::target::Base;
+use crate::domain::{Attribution, Exchange, ExchangeEnd};
+
+/// What stands before the random part of a token: programs that check the look of a key take it for one.
+const TOKEN_PREFIX: &str = "sk-refrain-";
+
+/// The secret of a session. It never shows itself.
+pub(super) struct Token(String);
+
+impl Token {
+    fn random() -> Self {
+        // Two random identifiers hold 244 bits from the system's generator.
+        Self(format!("{TOKEN_PREFIX}{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
+    }
+
+    pub(super) fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares in a time that does not tell how much of the text was right.
+    pub(super) fn is(&self, text: &str) -> bool {
+        let (own, other) = (self.0.as_bytes(), text.as_bytes());
+        own.len() == other.len() && own.iter().zip(other).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Where a session's requests go, and who watches them.
+pub(super) struct Terms {
+    pub(super) attribution: Attribution,
+    pub(super) provider: String,
+    pub(super) base: Base,
+    pub(super) key: Option<Key>,
+    pub(super) guard: Option<Arc<dyn Guard>>,
+    pub(super) lane: Arc<Lane>,
+}
+
+/// A session.
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) token: Token,
+    pub(super) terms: Terms,
+    /// Ends what is under way.
+    pub(super) cut: CancellationToken,
+    state: Mutex<State>,
+    under_way: watch::Sender<u32>,
+}
+
+struct State {
+    closed: bool,
+    broken: Option<String>,
+    next: u32,
+    totals: Totals,
+    /// How many requests with the same body came to nothing.
+    failures: HashMap<String, u32>,
+}
+
+/// Why a session lets no request pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// A ceiling was reached.
+    Limit(String),
+    /// An exchange could not be recorded.
+    Broken(String),
+}
+
+impl Session {
+    pub(super) fn new(terms: Terms, cut: CancellationToken) -> Self {
+        Self {
+            id: Uuid::new_v4().simple().to_string(),
+            token: Token::random(),
+            terms,
+            cut,
+            state: Mutex::new(State {
+                closed: false,
+                broken: None,
+                next: 1,
+                totals: Totals::NONE,
+                failures: HashMap::new(),
+            }),
+            under_way: watch::Sender::new(0),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        Totals { under_way: *self.under_way.borrow(), ..self.state().totals }
+    }
+
+    /// Takes the number of a request that has come; `None` once the session is closed.
+    pub(super) fn begin(&self) -> Option<u32> {
+        let mut state = self.state();
+        if state.closed {
+            return None;
+        }
+        let number = state.next;
+        state.next = state.next.saturating_add(1);
+        state.totals.requests = state.totals.requests.saturating_add(1);
+        self.under_way.send_modify(|count| *count += 1);
+        Some(number)
+    }
+
+    /// Says why the next request may not pass.
+    pub(super) fn stop(&self) -> Option<Stop> {
+        if let Some(message) = self.state().broken.clone() {
+            return Some(Stop::Broken(message));
+        }
+        let guard = self.terms.guard.as_ref()?;
+        guard.refuses(&self.totals()).map(Stop::Limit)
+    }
+
+    /// Returns how many requests with this body came to nothing so far.
+    pub(super) fn failures(&self, fingerprint: &str) -> u32 {
+        self.state().failures.get(fingerprint).copied().unwrap_or(0)
+    }
+
+    /// Adds an exchange that has ended. It stays under way until [`Session::recorded`].
+    pub(super) fn spent(&self, exchange: &Exchange, fingerprint: Option<&str>) {
+        let refused = exchange.end == ExchangeEnd::Refused;
+        // A provider that fails within a stream says so in a whole answer.
+        let failed = exchange.end != ExchangeEnd::Complete || exchange.message.is_some();
+        let mut state = self.state();
+        let totals = &mut state.totals;
+        totals.refused = totals.refused.saturating_add(u32::from(refused));
+        totals.usage = totals.usage.plus(exchange.usage);
+        totals.cost = totals.cost.zip(exchange.cost).map(|(sum, cost)| sum + cost);
+        totals.known_cost += exchange.cost.unwrap_or_default();
+        if failed
+            && !refused
+            && let Some(fingerprint) = fingerprint
+        {
+            let failures = state.failures.entry(fingerprint.to_owned()).or_default();
+            *failures = failures.saturating_add(1);
+        }
+        drop(state);
+        if !refused && let Some(guard) = &self.terms.guard {
+            guard.spent(&self.totals());
+        }
+    }
+
+    /// An exchange is on the books, or could not be put there.
+    pub(super) fn recorded(&self, outcome: Result<(), String>) {
+        if let Err(message) = outcome {
+            self.state().broken.get_or_insert(message);
+        }
+        self.under_way.send_modify(|count| *count = count.saturating_sub(1));
+    }
+
+    /// Lets no further request begin.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+    }
+
+    /// Waits until nothing is under way.
+    pub(super) async fn idle(&self) {
+        // The sender lives in `self`: the wait ends only by reaching the state.
+        let _ = self.under_way.subscribe().wait_for(|count| *count == 0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_long_shows_itself_to_nobody_and_matches_itself_only() {
+        let (one, other) = (Token::random(), Token::random());
+        assert!(one.expose().starts_with("sk-refrain-"));
+        assert_eq!(one.expose().len(), "sk-refrain-".len() + 64);
+        assert_eq!(format!("{one:?}"), "Token(…)");
+        assert!(one.is(one.expose()));
+        assert!(!one.is(other.expose()) && !one.is("") && !one.is(&one.expose()[..20]));
+    }
+}
