@@ -133,40 +133,6 @@ async fn the_agent_has_a_name_in_images_that_know_none() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn gateway_only_reaches_no_other_network() {
-    let Some(runtime) = runtime().await else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let mut internal = spec("internal", BUSYBOX, scratch.path());
-    internal.container.network = Network::GatewayOnly;
-    let env = runtime.open(internal).await.unwrap();
-    let id = containers("internal")[0].clone();
-    let ask =
-        |host: &str, port: u16| format!("printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {host} {port} | tail -n 1");
-    let fetch = |host: &str, port: u16| command(&["exec", &id, "sh", "-c", &ask(host, port)]);
-    // The host answers on every address it has; a neighbour on the ordinary network answers on its own.
-    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            use std::io::{Read, Write};
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 1024]);
-            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nhost");
-        }
-    });
-    let serve = "mkdir /srv; echo neighbour > /srv/index.html; exec httpd -f -p 8000 -h /srv";
-    let neighbour = command(&["run", "-d", "--label", "refrain.run=test-internal", BUSYBOX, "sh", "-c", serve]);
-    let address = command(&["inspect", "-f", "{{.NetworkSettings.IPAddress}}", &neighbour]);
-    let gateway = command(&["inspect", "-f", "{{range .NetworkSettings.Networks}}{{.Gateway}}{{end}}", &id]);
-    let reached = (fetch(&gateway, port), fetch(&address, 8000));
-    let control = command(&["run", "--rm", BUSYBOX, "sh", "-c", &ask(&address, 8000)]);
-    command(&["rm", "-fv", &neighbour]);
-    env.close().await.unwrap();
-    assert_eq!(control, "neighbour", "the neighbour answers others");
-    assert_eq!(reached, ("host".to_owned(), String::new()));
-}
-
 #[tokio::test]
 async fn a_daemon_that_is_not_there_says_how_to_get_it() {
     let host = "unix:///nonexistent/docker.sock".to_owned();

@@ -13,6 +13,8 @@ mod list;
 mod new;
 mod output;
 mod prepare;
+#[cfg(feature = "docker")]
+mod relay;
 mod replay;
 mod results;
 mod resume;
@@ -70,6 +72,9 @@ enum Command {
     Completions(completions::Args),
     #[command(name = "scripted-agent", hide = true)]
     Scripted(scripted::Args),
+    #[cfg(feature = "docker")]
+    #[command(hide = true)]
+    Relay(relay::Args),
 }
 
 /// What a command says when it cannot do its work.
@@ -184,5 +189,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args),
         Command::Scripted(args) => scripted::main(&args),
+        #[cfg(feature = "docker")]
+        Command::Relay(args) => relay::main(args),
     }
 }

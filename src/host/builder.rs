@@ -132,7 +132,8 @@ impl HostBuilder {
         self
     }
 
-    /// Says where the `refrain` program is; the built-in `scripted` harness starts it as its agent.
+    /// Says where the `refrain` program is: the built-in `scripted` harness starts it as its agent, and containers of
+    /// `network: gateway-only` reach the gateway by it.
     #[must_use]
     pub fn program(mut self, path: PathBuf) -> Self {
         self.program = Some(path);
@@ -193,7 +194,12 @@ impl HostBuilder {
         #[cfg(feature = "docker")]
         runtimes.entry("docker".to_owned()).or_insert_with(|| {
             let endpoint = DockerEndpoint::from_variables(|name| self.environment.get(name).cloned());
-            Arc::new(DockerRuntime::new(Arc::clone(&self.clock), endpoint)) as Arc<dyn Runtime>
+            let runtime = DockerRuntime::new(Arc::clone(&self.clock), endpoint);
+            let runtime = match &self.program {
+                Some(program) => runtime.with_relay(program.clone()),
+                None => runtime,
+            };
+            Arc::new(runtime) as Arc<dyn Runtime>
         });
         Host {
             parts: Arc::new(Parts {

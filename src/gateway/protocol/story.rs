@@ -164,7 +164,9 @@ impl Document {
 
     /// Adds what was told before the document broke off. What it said of its end does not hold.
     pub(super) fn broke_off(&mut self, story: &mut Story) {
-        story.add(Event { said: Said::Other, ..std::mem::take(&mut self.event) });
+        let mut event = std::mem::take(&mut self.event);
+        event.said = Said::Other;
+        story.add(event);
     }
 }
 

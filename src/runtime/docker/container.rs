@@ -13,6 +13,7 @@ use super::deed::{self, Deed};
 use super::error::{failed, is_absent};
 use super::exec::Commands;
 use super::image::Image;
+use super::way::Way;
 use super::{keeper, labels, layout};
 use crate::domain::ContainerOptions;
 use crate::runtime::owner::HostProcess;
@@ -36,10 +37,11 @@ pub(super) async fn open(
     client: &Docker,
     spec: &EnvironmentSpec,
     image: &Image,
-    network: String,
+    way: &Way,
     lease: Duration,
 ) -> Result<Container, RuntimeError> {
-    let body = describe(spec, image, network, lease);
+    let mut body = describe(spec, image, way.mode.to_owned(), lease);
+    way.furnish(&mut body);
     let name = labels::name(spec);
     // First: whoever is killed on the way leaves what a sweep finds.
     Deed::make_out(&spec.scratch, &name, image)?;

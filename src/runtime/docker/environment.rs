@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::container::Container;
 use super::lease::Lease;
 use super::reattach::TakenOver;
-use super::{deed, exec, image, layout, transfer};
+use super::way::Way;
+use super::{deed, door, exec, image, layout, transfer};
 use crate::clock::Clock;
 use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
 
@@ -23,19 +25,29 @@ pub(super) struct DockerEnvironment {
     lease: Lease,
     /// How commands of an earlier host ended, by the files of their standard output.
     ended: HashMap<PathBuf, ExecReport>,
+    way: Way,
+    scratch: PathBuf,
+    /// The gateway's base URL, once it was reached.
+    gateway: OnceCell<String>,
 }
 
 impl DockerEnvironment {
-    /// Takes over a container and renews its lease until it is closed or dropped.
-    pub(super) fn new(container: Container, clock: Arc<dyn Clock>, lease: Duration) -> Self {
+    /// Takes over a container, with its way to the gateway and its scratch folder, and renews its lease until it is closed
+    /// or dropped.
+    pub(super) fn new(
+        container: Container,
+        (way, scratch): (Way, PathBuf),
+        clock: Arc<dyn Clock>,
+        lease: Duration,
+    ) -> Self {
         let container = Arc::new(container);
         let lease = Lease::hold(Arc::clone(&container), Arc::clone(&clock), lease);
-        Self { container, clock, lease, ended: HashMap::new() }
+        Self { container, clock, lease, ended: HashMap::new(), way, scratch, gateway: OnceCell::new() }
     }
 
     /// The same for one that an earlier host had, whose commands ended like this.
-    pub(super) fn taken_over(taken: TakenOver, clock: Arc<dyn Clock>, lease: Duration) -> Self {
-        Self { ended: taken.ended, ..Self::new(taken.container, clock, lease) }
+    pub(super) fn taken_over(taken: TakenOver, way: (Way, PathBuf), clock: Arc<dyn Clock>, lease: Duration) -> Self {
+        Self { ended: taken.ended, ..Self::new(taken.container, way, clock, lease) }
     }
 }
 
@@ -85,6 +97,10 @@ impl Environment for DockerEnvironment {
         got
     }
 
+    async fn gateway_address(&self) -> Result<String, RuntimeError> {
+        self.gateway.get_or_try_init(|| self.way.reach(&self.container)).await.cloned()
+    }
+
     async fn quiesce(&self) -> Result<Quiescence, RuntimeError> {
         exec::quiesce(&self.container).await
     }
@@ -99,6 +115,8 @@ impl Environment for DockerEnvironment {
         if let Some(folder) = &self.container.folder {
             deed::remove(folder)?;
         }
-        self.container.remove().await
+        let removed = self.container.remove().await;
+        door::unlink(&self.scratch);
+        removed
     }
 }

@@ -1,14 +1,16 @@
 //! Commands in containers, over the Docker API (1.41, Docker 20.10, and later; podman's socket speaks it too).
 //!
 //! An environment is one container: its main process (`keeper.sh`) waits, commands are execs of an unprivileged user,
-//! files go in and out as tar streams. Nothing of the host is mounted. A container belongs to a host process (see
-//! `deed`); it outlives it for no longer than its lease (see `keeper`), and the next start of any host on the same store
-//! goes on with it (see `reattach`) or removes it (see `sweep`). Start with [`DockerRuntime`].
+//! files go in and out as tar streams. Nothing of the host is mounted but, for `network: gateway-only`, its gateway's socket
+//! and the program that leads there (see `network`). A container belongs to a host process (see `deed`); it outlives it
+//! for no longer than its lease (see `keeper`), and the next start of any host on the same store goes on with it (see
+//! `reattach`) or removes it (see `sweep`). Start with [`DockerRuntime`].
 
 mod archive;
 mod connect;
 mod container;
 mod deed;
+mod door;
 mod environment;
 mod error;
 mod exec;
@@ -20,9 +22,13 @@ mod lease;
 mod network;
 mod once;
 mod prepared;
+mod probe;
+mod program;
 mod reattach;
+pub mod relay;
 mod sweep;
 mod transfer;
+mod way;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,12 +42,14 @@ pub use self::connect::{DockerEndpoint, Tls};
 
 use self::environment::DockerEnvironment;
 use self::image::Images;
-use self::network::Networks;
+use self::network::{Daemon, Networks};
 use self::prepared::Installed;
 use super::{
-    Environment, EnvironmentSpec, PrepareRequest, PreparedImage, Progress, Runtime, RuntimeError, RuntimeInfo,
+    Environment, EnvironmentSpec, GatewayDoors, PrepareRequest, PreparedImage, Progress, Runtime, RuntimeError,
+    RuntimeInfo,
 };
 use crate::clock::Clock;
+use crate::domain::Network;
 
 /// How long a container lives without a sign of life of its host.
 const LEASE: Duration = Duration::from_secs(30 * 60);
@@ -52,6 +60,7 @@ pub struct DockerRuntime {
     clock: Arc<dyn Clock>,
     endpoint: DockerEndpoint,
     lease: Duration,
+    relay: Option<PathBuf>,
     client: Arc<OnceCell<Docker>>,
     images: Arc<Images>,
     networks: Arc<Networks>,
@@ -66,6 +75,7 @@ impl DockerRuntime {
             clock,
             endpoint,
             lease: LEASE,
+            relay: None,
             client: Arc::default(),
             images: Arc::default(),
             networks: Arc::default(),
@@ -78,6 +88,18 @@ impl DockerRuntime {
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
+    }
+
+    /// Names the `refrain` program of this machine, which containers of `network: gateway-only` reach the gateway by. By
+    /// itself it is the program that runs, where that is `refrain`.
+    #[must_use]
+    pub fn with_relay(mut self, program: PathBuf) -> Self {
+        self.relay = Some(program);
+        self
+    }
+
+    async fn daemon(&self) -> Result<Daemon<'_>, RuntimeError> {
+        Ok(Daemon { client: self.client().await?, endpoint: &self.endpoint, relay: self.relay.as_deref() })
     }
 
     /// Returns the connection, made at the first use.
@@ -120,13 +142,18 @@ impl Runtime for DockerRuntime {
         self.installed.prepare(client, &*self.clock, request, &base, progress).await.map(Some)
     }
 
+    async fn gateway_doors(&self, network: Network, root: &Path) -> Result<GatewayDoors, RuntimeError> {
+        self.networks.doors(self.daemon().await?, network, root).await
+    }
+
     async fn open(&self, mut spec: EnvironmentSpec) -> Result<Box<dyn Environment>, RuntimeError> {
         let client = self.client().await?.clone();
         let image = self.images.ready(&client, spec.image.as_deref(), &spec.container).await?;
-        let network = self.networks.mode(&client, spec.container.network).await?;
         spec.scratch = absolute(&spec.scratch);
-        let container = container::open(&client, &spec, &image, network, self.lease).await?;
-        Ok(Box::new(DockerEnvironment::new(container, Arc::clone(&self.clock), self.lease)))
+        let way = self.networks.way(self.daemon().await?, &spec).await?;
+        let opened = container::open(&client, &spec, &image, &way, self.lease).await;
+        let container = opened.inspect_err(|_| door::unlink(&spec.scratch))?;
+        Ok(Box::new(DockerEnvironment::new(container, (way, spec.scratch), Arc::clone(&self.clock), self.lease)))
     }
 
     async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {
@@ -136,12 +163,18 @@ impl Runtime for DockerRuntime {
     async fn reattach(&self, spec: &EnvironmentSpec) -> Result<Option<Box<dyn Environment>>, RuntimeError> {
         let spec = EnvironmentSpec { scratch: absolute(&spec.scratch), ..spec.clone() };
         let Some(taken) = reattach::open(self.client().await?, &spec).await? else { return Ok(None) };
-        Ok(Some(Box::new(DockerEnvironment::taken_over(taken, Arc::clone(&self.clock), self.lease))))
+        // Its relay goes on; the socket of this process takes the place of the dead one's.
+        let way = self.networks.way(self.daemon().await?, &spec).await?;
+        let way = (way, spec.scratch);
+        Ok(Some(Box::new(DockerEnvironment::taken_over(taken, way, Arc::clone(&self.clock), self.lease))))
     }
 
     async fn sweep_except(&self, root: &Path, kept: &[EnvironmentSpec]) -> Result<Vec<String>, RuntimeError> {
         let kept: Vec<PathBuf> = kept.iter().map(|spec| absolute(&spec.scratch)).collect();
-        sweep::sweep(self.client().await?, &absolute(root), &kept).await
+        let root = absolute(root);
+        let mut lines = sweep::sweep(self.client().await?, &root, &kept).await?;
+        lines.extend(door::sweep(&root));
+        Ok(lines)
     }
 }
 
