@@ -43,6 +43,7 @@ impl Started {
             std::fs::create_dir_all(&folder)?;
             record_file::write_atomic(&path, &serde_json::to_vec_pretty(self)?)
         };
+        record_file::remove_unfinished(&folder);
         if let Err(error) = write() {
             tracing::warn!(path = %path.display(), %error, "`refrain resume` will not know this run by its name");
         }

@@ -2,8 +2,9 @@
 
 use super::error::EngineError;
 use super::services::{CellContext, Services};
-use crate::domain::{AttemptId, CellId, CellKey};
-use crate::store::{AttemptStart, StoreError};
+use super::setup;
+use crate::domain::{AttemptId, CellId, CellKey, Terminal};
+use crate::store::{AttemptStart, HostRow, Orphan, Owner, StoreError};
 
 /// A cell that this process has taken.
 pub(crate) struct Claim {
@@ -65,32 +66,68 @@ pub(crate) async fn claim(context: &CellContext, number: u32) -> Result<Result<C
     }
 }
 
-/// Finds those of these cells that were left to a host which has died since, ends what it had under way, and returns
-/// them: they may be claimed.
+/// What became of cells that were left to other hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// Their hosts died: they may be claimed, and what was under way of them may be gone on with.
+    pub(crate) back: Vec<(usize, Option<Orphan>)>,
+    /// Hosts that live are at work on them.
+    pub(crate) busy: Vec<usize>,
+    /// Nobody will do more about them.
+    pub(crate) ended: Vec<usize>,
+}
+
+/// Finds out what became of cells that were left to other hosts. What dead ones have left beside them is ended; an
+/// environment whose attempt may be gone on with keeps its files.
 ///
 /// # Errors
 ///
 /// [`EngineError::Store`] where that cannot be found out.
-pub(crate) async fn given_back(services: &Services, cells: &[usize]) -> Result<Vec<usize>, EngineError> {
+pub(crate) async fn look_after(services: &Services, cells: &[usize]) -> Result<Left, EngineError> {
+    let mut left = Left::default();
     if cells.is_empty() {
-        return Ok(Vec::new());
+        return Ok(left);
     }
-    let run = &services.plan.name;
-    let believed = services.store.believed_hosts(run, services.clock.now()).await?;
-    let orphans = services.store.orphaned_attempts(run, move |owner| owner.is_vouched_for(&believed)).await?;
-    let mut back = Vec::new();
+    let (run, store) = (&services.plan.name, &services.store);
+    let believed = store.believed_hosts(run, services.clock.now()).await?;
+    let at_work: Vec<Owner> = believed.iter().filter(|owner| **owner != services.owner).cloned().collect();
+    let mut orphans = store.orphaned_attempts(run, move |owner| owner.is_vouched_for(&believed)).await?;
+    let hosts = store.hosts(run).await?;
     for index in cells {
-        let Some(orphan) = orphans.iter().find(|orphan| orphan.id.cell == services.plan.cells[*index].id) else {
+        let cell = &services.plan.cells[*index].id;
+        if let Some(at) = orphans.iter().position(|orphan| orphan.id.cell == *cell) {
+            left.back.push((*index, Some(orphans.swap_remove(at))));
             continue;
-        };
-        if let Err(error) = services.runtime.sweep(&services.layout.scratch_root()).await {
-            tracing::warn!(%error, "left-overs of a dead host could not be swept");
         }
-        if services.store.mark_orphaned(orphan, services.clock.now()).await? {
-            back.push(*index);
+        let attempts = store.attempts(run, cell).await?;
+        match attempts.last() {
+            None => left.back.push((*index, None)),
+            Some(last) if last.terminal.is_some_and(Terminal::is_decided) => left.ended.push(*index),
+            // Between two tries of a cell its host is still at work on it.
+            Some(last) if at_work.contains(&last.owner) => left.busy.push(*index),
+            Some(last) if last.ended_at.is_some() && died(&hosts, &last.owner) => left.back.push((*index, None)),
+            Some(_) => left.ended.push(*index),
         }
     }
-    Ok(back)
+    if left.back.iter().any(|(_, orphan)| orphan.is_some()) {
+        quiet(services).await?;
+    }
+    Ok(left)
+}
+
+/// Tells whether a host that is not at work has gone without having ended.
+fn died(hosts: &[HostRow], owner: &Owner) -> bool {
+    hosts.iter().find(|host| host.owner.as_ref() == Some(owner)).is_some_and(|host| host.finished_at.is_none())
+}
+
+/// Ends what dead hosts have left, except the files of attempts that are under way by their rows, of whichever run.
+async fn quiet(services: &Services) -> Result<(), EngineError> {
+    let kept = services.store.attempts_under_way().await?;
+    let kept: Vec<_> = kept.iter().map(|id| setup::agent_environment(id, &services.layout.scratch(id))).collect();
+    if let Err(error) = services.runtime.sweep_except(&services.layout.scratch_root(), &kept).await {
+        tracing::warn!(%error, "left-overs of a dead host could not be swept");
+    }
+    Ok(())
 }
 
 /// Tells whether an attempt of a cell is still under way somewhere.

@@ -109,8 +109,14 @@ struct Open {
     errored: usize,
     skipped: BTreeMap<String, usize>,
     not_run: usize,
+    /// Cells that other hosts have.
     elsewhere: Vec<usize>,
+    /// Cells that other hosts had.
+    ended_elsewhere: Vec<usize>,
 }
+
+/// How often a host that waits for others looks how they stand.
+const LOOK: Duration = Duration::from_secs(1);
 
 async fn carry_out(
     services: &Arc<Services>,
@@ -134,15 +140,11 @@ async fn carry_out(
     loop {
         match dispatcher.decide() {
             Action::Done => {
-                if broken.is_some() || cancel.level() != CancelLevel::None {
+                if broken.is_some()
+                    || !await_others(services, cancel, sink, &mut open, &mut dispatcher, &mut orphans).await?
+                {
                     break;
                 }
-                // A host that died meanwhile gives its cells back.
-                let back = claims::given_back(services, &open.elsewhere).await?;
-                if !dispatcher.take_back(&back) {
-                    break;
-                }
-                open.elsewhere.retain(|cell| !back.contains(cell));
                 attempts = services.store.last_attempts(&services.plan.name).await?;
                 continue;
             }
@@ -197,6 +199,46 @@ async fn carry_out(
     }
     open.not_run += dispatcher.not_started();
     broken.map_or(Ok(open), Err)
+}
+
+/// Waits for the hosts that have cells of this run, once this one has nothing else to do. Returns whether there is
+/// something to start: a host that dies meanwhile gives its cells back. A cancellation ends the wait.
+async fn await_others(
+    services: &Services,
+    cancel: &CancelHandle,
+    sink: &EventSink,
+    open: &mut Open,
+    dispatcher: &mut Dispatcher,
+    orphans: &mut HashMap<CellId, Orphan>,
+) -> Result<bool, EngineError> {
+    let mut level = cancel.subscribe();
+    let mut told = false;
+    while cancel.level() == CancelLevel::None {
+        let left = claims::look_after(services, &open.elsewhere).await?;
+        open.elsewhere = left.busy;
+        open.ended_elsewhere.extend(left.ended);
+        if !left.back.is_empty() {
+            let cells: Vec<usize> = left.back.iter().map(|(index, _)| *index).collect();
+            orphans.extend(left.back.into_iter().filter_map(|(_, orphan)| orphan).map(|o| (o.id.cell.clone(), o)));
+            return Ok(dispatcher.take_back(&cells));
+        }
+        if open.elsewhere.is_empty() {
+            return Ok(false);
+        }
+        if !std::mem::replace(&mut told, true) {
+            let message = format!(
+                "waiting for {} cell(s) that another process works on; it takes over what a dead one leaves, and Ctrl-C \
+                 ends the wait",
+                open.elsewhere.len()
+            );
+            sink.emit(EventKind::Warning { message });
+        }
+        tokio::select! {
+            () = services.clock.sleep(LOOK) => {}
+            _ = level.wait_for(|level| *level != CancelLevel::None) => {}
+        }
+    }
+    Ok(false)
 }
 
 /// Goes on with the attempt of a cell whose host died, if there is one and it can be gone on with.
@@ -336,7 +378,7 @@ async fn sum_up(services: &Services, cancel: &CancelHandle, open: Open) -> Resul
     summary.total = services.plan.cells.len();
     summary.skipped = open.skipped.into_iter().collect();
     summary.not_run = open.not_run;
-    for cell in open.elsewhere.iter().map(|index| &services.plan.cells[*index].id) {
+    for cell in open.elsewhere.iter().chain(&open.ended_elsewhere).map(|index| &services.plan.cells[*index].id) {
         // What the other process has finished meanwhile is in the totals.
         if claims::is_open(services, cell).await? {
             summary.not_run += 1;

@@ -15,7 +15,7 @@ use super::services::CellContext;
 use super::setup;
 use super::world::describe;
 use crate::domain::{AttemptState, EventKind, RunRecord};
-use crate::store::{Orphan, StoreError};
+use crate::store::{Orphan, StoreError, record_file};
 use crate::workspace::rebased_before;
 
 /// What became of an attempt.
@@ -95,6 +95,7 @@ pub(crate) async fn clear(context: &CellContext, orphan: &Orphan) {
         tracing::warn!(%error, "an environment whose host is gone was not removed");
     }
     let _ = remove_scratch(&scratch);
+    record_file::remove_unfinished(&services.layout.attempt(&orphan.id));
 }
 
 struct Found {
@@ -143,6 +144,7 @@ async fn find(context: &CellContext, orphan: &Orphan) -> Result<Result<Found, St
     let journey =
         Journey::begin(id.clone(), Arc::clone(&services.clock), context.events.clone(), services.store.clone())
             .go_on(steps);
+    record_file::remove_unfinished(&services.layout.attempt(id));
     Ok(Ok(Found { ready, earlier: Earlier { past, sessions }, journey, keepsake }))
 }
 

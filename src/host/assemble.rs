@@ -23,7 +23,7 @@ use crate::redact::Redactor;
 use crate::report::Reporter;
 use crate::runtime::{EnvironmentSpec, PreparedImage, Runtime};
 use crate::script::{ScriptFiles, ScriptPool, ScriptSource, SourceError};
-use crate::store::{Layout, Owner, RunMeta, Store};
+use crate::store::{Layout, Owner, RunMeta, Store, record_file};
 use crate::workspace::SeedCache;
 
 /// Makes a run of a plan.
@@ -217,6 +217,7 @@ async fn take_up(
     sweep(runtime, layout, &kept).await;
     for orphan in early {
         remove(&orphan.scratch);
+        record_file::remove_unfinished(&layout.attempt(&orphan.id));
         // Last: a host that is killed here finds the orphan again.
         store.mark_orphaned(&orphan, parts.clock.now()).await?;
     }

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use rustix::process::{Pid, test_kill_process};
+
 use super::error::StoreError;
 use super::layout::Layout;
 use crate::domain::RunRecord;
@@ -19,11 +21,32 @@ use crate::domain::record::RECORD_SCHEMA;
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder)?;
+    let prefix = format!("{UNFINISHED}{}-", std::process::id());
+    let mut file = tempfile::Builder::new().prefix(&prefix).tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
     sync_folder(folder)
+}
+
+/// How the names of files begin that are being written; the number of the process that writes them follows.
+const UNFINISHED: &str = ".writing-";
+
+/// Removes what processes that are dead were writing in a folder. What cannot be removed stays.
+///
+/// Whoever shares the folder from another machine or container may lose a file that it is writing, and be told: call it
+/// for folders that only one process at a time writes to.
+pub fn remove_unfinished(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let writer = name.to_str().and_then(|name| name.strip_prefix(UNFINISHED)).and_then(|rest| rest.split_once('-'));
+        let Some(pid) = writer.and_then(|(pid, _)| pid.parse().ok()).and_then(Pid::from_raw) else { continue };
+        if test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+            // Somebody else may have been faster.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Makes a rename in a folder survive a power cut.

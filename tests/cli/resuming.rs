@@ -1,5 +1,6 @@
 //! Runs that go on after their host died, runs whose inputs changed, and scripts run again over their journals.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -72,12 +73,16 @@ fn kill_in_the_second_session(bed: &TestBed) {
     kill_once_the_second_session_runs(bed, &mut bed.start(&only));
 }
 
-fn kill_once_the_second_session_runs(bed: &TestBed, host: &mut Child) {
+fn wait_for_agents(bed: &TestBed, count: usize) {
     let began = Instant::now();
-    while agents(bed).len() < 2 {
-        assert!(began.elapsed() < Duration::from_secs(60), "the second session never began");
+    while agents(bed).len() < count {
+        assert!(began.elapsed() < Duration::from_secs(60), "session {count} never began");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+fn kill_once_the_second_session_runs(bed: &TestBed, host: &mut Child) {
+    wait_for_agents(bed, 2);
     host.kill().expect("killed");
     host.wait().expect("ends");
 }
@@ -99,6 +104,55 @@ fn warnings(record: &Value) -> String {
 
 fn scratch(bed: &TestBed) -> Vec<PathBuf> {
     std::fs::read_dir(bed.path().join(".refrain/scratch")).into_iter().flatten().flatten().map(|e| e.path()).collect()
+}
+
+#[test]
+fn a_host_that_waits_for_another_goes_on_with_its_attempt_when_it_dies() {
+    let bed = project();
+    let mut first = bed.start(&["run", "runs/demo.yaml", "--progress", "none"]);
+    wait_for_agents(&bed, 2);
+    let mut second = bed.start(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    let mut said = String::new();
+    let mut lines = BufReader::new(second.stderr.take().expect("piped"));
+    while !said.contains("waiting for 1 cell(s) that another process works on") {
+        assert!(lines.read_line(&mut said).expect("text") > 0, "it ended: {said}");
+    }
+    first.kill().expect("killed");
+    first.wait().expect("ends");
+    // Only what the second one holds may finish: the agent of the first may not.
+    while agents(&bed).len() < 3 {
+        assert!(lines.read_line(&mut said).expect("text") > 0, "it ended: {said}");
+        if said.contains("goes on where its host died") {
+            break;
+        }
+    }
+    bed.file("go", "");
+    lines.read_to_string(&mut said).expect("text");
+    assert_eq!(second.wait().expect("ends").code(), Some(0), "{said}");
+    assert!(said.contains("1 passed"), "{said}");
+    assert_eq!(agents(&bed), ["first", "second", "second"]);
+    let record = bed.record(CELL);
+    assert_eq!((&record["attempt"]["number"], &record["note"]), (&1.into(), &"half first\nhalf second\n".into()));
+    assert!(scratch(&bed).is_empty());
+}
+
+#[test]
+fn a_host_that_waits_for_a_living_one_tells_of_its_results() {
+    let bed = project();
+    let first = bed.start(&["run", "runs/demo.yaml", "--progress", "none"]);
+    wait_for_agents(&bed, 2);
+    let mut second = bed.start(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    let mut said = String::new();
+    let mut lines = BufReader::new(second.stderr.take().expect("piped"));
+    while !said.contains("waiting for 1 cell(s)") {
+        assert!(lines.read_line(&mut said).expect("text") > 0, "it ended: {said}");
+    }
+    bed.file("go", "");
+    lines.read_to_string(&mut said).expect("text");
+    let ended = [first, second].map(|mut host| host.wait().expect("ends").code());
+    assert_eq!(ended, [Some(0), Some(0)], "{said}");
+    assert!(said.contains("1 passed") && !said.contains("not run"), "{said}");
+    assert_eq!(agents(&bed), ["first", "second"]);
 }
 
 #[test]

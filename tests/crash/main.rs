@@ -102,6 +102,8 @@ struct Books {
     unknown: usize,
     attempts: usize,
     gone_on: usize,
+    /// Attempts that were not gone on with, and why.
+    given_up: Vec<String>,
 }
 
 impl Books {
@@ -117,6 +119,10 @@ impl Books {
             self.attempts += attempts.len();
             for attempt in &attempts {
                 self.read_attempt(store, &attempt.id);
+                if attempt.terminal != Some(Terminal::Completed) {
+                    let why = attempt.error_message.as_deref().unwrap_or_default();
+                    self.given_up.push(format!("{}: {why}", attempt.id));
+                }
             }
         }
         let totals = store.ledger_totals(run).wait().unwrap();
@@ -156,7 +162,7 @@ impl Books {
         let recorded = set(self.recorded.clone());
         assert_eq!(recorded.len(), self.recorded.len(), "no session is on record twice");
         let lost: Vec<_> = finished.difference(&recorded).collect();
-        assert!(lost.is_empty(), "sessions that had finished are on no record: {lost:?}");
+        assert!(lost.is_empty(), "sessions that had finished are on no record: {lost:?}; {:#?}", self.given_up);
         let invented: Vec<_> = recorded.difference(&spent).collect();
         assert!(invented.is_empty(), "sessions on record that no agent knows: {invented:?}");
         let sum = Micros::new(SESSION_MICROS * i64::try_from(recorded.len()).unwrap());
@@ -171,7 +177,7 @@ impl Books {
         }
         let twice: Vec<_> = steps.iter().filter(|(_, count)| **count > 1).collect();
         assert!(twice.is_empty(), "sessions that had finished ran twice: {twice:?}");
-        assert_eq!(recorded.len(), cells * 3, "no finished session was thrown away");
+        assert_eq!(recorded.len(), cells * 3, "no finished session was thrown away: {:#?}", self.given_up);
         assert!(self.gone_on > 0 && self.attempts > cells, "the campaign hit something");
         eprintln!(
             "{} cells, {} attempts, {} gone on with, {} sessions, {} starts lost ({unrecorded} had spent)",

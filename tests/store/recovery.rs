@@ -3,7 +3,7 @@
 use std::fs;
 
 use refrain::domain::{ExitClass, Micros, SessionRecord};
-use refrain::store::record_file::{read_record, write_atomic, write_record};
+use refrain::store::record_file::{read_record, remove_unfinished, write_atomic, write_record};
 use refrain::store::{Layout, Owner, Reservation, ResultExtra, ResultFilter, Store, StoreError};
 
 use crate::sample::{at, attempt, cell, database, open, record, run, session, start};
@@ -126,6 +126,26 @@ fn a_write_that_fails_leaves_the_old_file() {
     assert!(write_atomic(&blocked, b"x").is_err());
     assert_eq!(fs::read(&path).unwrap(), b"new");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no partial file is left");
+}
+
+#[test]
+fn what_a_dead_process_was_writing_is_removed_and_what_a_living_one_writes_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let dead = child.id();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let own = std::process::id();
+    for name in
+        [format!(".writing-{dead}-a1"), format!(".writing-{own}-a1"), ".writing-x".to_owned(), "kept".to_owned()]
+    {
+        fs::write(folder.path().join(name), "half").unwrap();
+    }
+    remove_unfinished(folder.path());
+    let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    left.sort();
+    let expected = [format!(".writing-{own}-a1"), ".writing-x".to_owned(), "kept".to_owned()];
+    assert_eq!(left, expected.map(std::ffi::OsString::from));
 }
 
 #[test]
