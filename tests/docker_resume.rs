@@ -31,6 +31,7 @@ echo "$REFRAIN_PROMPT" >> progress
 echo done"#;
 const FOR_A_SIGN: &str = r#"while [ ! -e "$HOME/go" ]; do sleep 0.1; done"#;
 const IN_VAIN_ONCE: &str = r#"[ -e "$HOME/again" ] || { touch "$HOME/again"; while [ ! -e "$HOME/go" ]; do echo x >> "$HOME/beats"; sleep 0.1; done; }"#;
+const IN_THE_SECOND: &str = r#"grep -q second "$HOME/starts" && [ "$(tail -c 5 /work/progress)" = "half " ]"#;
 
 /// A project whose host was killed while the second session ran.
 struct Killed {
@@ -48,17 +49,17 @@ impl Killed {
         );
         killed.write("two/orchestrator.toml", "slug = \"two\"\napi = 1\n");
         killed.write("two/runner.lua", SCRIPT);
-        let agent: String = AGENT.replace("WAIT", wait).lines().map(|line| format!("        {line}\n")).collect();
+        let agent = AGENT.replace("WAIT", wait).replace('\n', "\n        ");
         killed.write(
             "runs/two.yaml",
             &format!(
-                "name: test-{name}\nharnesses:\n  - name: agent\n    adapter: command\n    config:\n      command: |\n{agent}\
+                "name: test-{name}\nharnesses:\n  - name: agent\n    adapter: command\n    config:\n      command: |\n        {agent}\n\
                  models: [{{name: none}}]\ntasks: [count]\nrepeats: 1\nruntime: docker\nnetwork: none\n\
                  docker_image: {BUSYBOX}\norchestrators: [{{dir: ../two}}]\n"
             ),
         );
         let mut host = killed.start(&["run", "runs/two.yaml", "--progress", "lines"]);
-        killed.wait_for(&mut host, "the second session begins", "grep -q second $HOME/starts && [ -s /work/progress ]");
+        killed.wait_for(&mut host, "the second session begins", IN_THE_SECOND);
         host.kill().unwrap();
         host.wait().unwrap();
         killed

@@ -27,7 +27,7 @@ async fn only_what_a_dead_host_had_is_taken_over() {
     assert_eq!(taken.deed.container, "one");
     taken.take_over().expect("taken");
     assert!(Abandoned::at(&folder).await.expect("looked").is_none(), "it has an owner again");
-    assert_eq!(find(dir.path()).await.expect("found"), [folder.clone()]);
+    assert_eq!(find(dir.path()).await.expect("found"), std::slice::from_ref(&folder));
     remove(&folder).expect("removed");
     remove(&folder).expect("nothing to do");
     assert_eq!(find(dir.path()).await.expect("found"), Vec::<PathBuf>::new());
