@@ -283,25 +283,11 @@ fn price_of(attempt: &Attempt, model: &Model) -> Option<Arc<session::Price>> {
 /// Turns live events into signs of life, until the session ends.
 async fn show(attempt: Arc<Attempt>, (session, provider): (u32, String), mut events: mpsc::Receiver<AgentEvent>) {
     while let Some(event) = events.recv().await {
-        let text = match event {
-            AgentEvent::Message(text) => text,
-            AgentEvent::Tool { name, .. } => format!("uses {name}"),
-            AgentEvent::Retrying { fault, retry_after } => {
-                // The other cells need not find that out by themselves.
-                if fault == ProviderFault::RateLimited {
-                    pacing::throttled(&attempt, &provider, retry_after);
-                }
-                format!("waits for the provider ({fault:?})")
-            }
-            AgentEvent::FileEdit(path) => format!("edits {path}"),
-            AgentEvent::Command { line, .. } => format!("runs {line}"),
-            AgentEvent::Error(text) => text,
-            AgentEvent::SessionId(_)
-            | AgentEvent::ToolEnd { .. }
-            | AgentEvent::Usage(_)
-            | AgentEvent::Cost(_)
-            | AgentEvent::Finished => continue,
-        };
+        // The other cells need not find that out by themselves.
+        if let AgentEvent::Retrying { fault: ProviderFault::RateLimited, retry_after } = &event {
+            pacing::throttled(&attempt, &provider, *retry_after);
+        }
+        let Some(text) = event.words() else { continue };
         let text = crate::redact::printable(attempt.context.services.redactor.redact(&text).as_str());
         let text: String = text.lines().next().unwrap_or("").chars().take(160).collect();
         attempt.context.events.emit(EventKind::SessionProgress { cell: attempt.id.cell.clone(), session, text });

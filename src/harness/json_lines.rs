@@ -260,6 +260,12 @@ fn outcome(is: LineMeaning, text: Option<String>) -> Option<Outcome> {
     })
 }
 
+/// Turns the name of an end, as rules have it, into an outcome; `None` where it is none.
+#[must_use]
+pub fn outcome_named(name: &str, text: Option<String>) -> Option<Outcome> {
+    outcome(LineMeaning::parse(name)?, text)
+}
+
 /// Tells whether a meaning is that of a terminal record.
 fn ends_a_turn(is: LineMeaning) -> bool {
     outcome(is, None).is_some()

@@ -10,6 +10,7 @@ pub mod declarative;
 mod ending;
 pub mod json_lines;
 pub mod lines;
+mod logs;
 pub mod scripted;
 pub mod session;
 pub mod session_file;
@@ -106,6 +107,21 @@ pub enum AgentEvent {
     },
     /// A terminal record: the harness has said how its turn went and should end now.
     Finished,
+}
+
+impl AgentEvent {
+    /// Returns words for people who look on, where the event has any.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        match self {
+            Self::Message(text) | Self::Error(text) => Some(text.clone()),
+            Self::Tool { name, .. } => Some(format!("uses {name}")),
+            Self::FileEdit(path) => Some(format!("edits {path}")),
+            Self::Command { line, .. } => Some(format!("runs {line}")),
+            Self::Retrying { fault, .. } => Some(format!("waits for the provider ({fault:?})")),
+            Self::SessionId(_) | Self::ToolEnd { .. } | Self::Usage(_) | Self::Cost(_) | Self::Finished => None,
+        }
+    }
 }
 
 /// What a whole session's output says, at its end.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::builder::Parts;
 use super::error::{Error, ErrorKind};
 use super::images::{self, ReadyHarness};
+use super::lua_adapter::LuaReaders;
 use super::reporting::Reporting;
 use super::run::Run;
 use crate::budget::PriceTable;
@@ -159,12 +160,22 @@ fn harness(parts: &Parts, entry: &HarnessEntry, runtime: &dyn Runtime) -> Result
         return Err(Error::new(ErrorKind::Configuration, message));
     }
     let program = parts.program.as_deref().unwrap_or(Path::new("refrain"));
-    let harness = if runtime.is_host() {
-        DeclarativeHarness::new(entry, program).map_err(|error| Error::configuration(error.to_string()))?
-    } else {
-        images::in_image(entry)?
-    };
+    let harness =
+        if runtime.is_host() { declared(entry, program)? } else { with_adapter(images::in_image(entry)?, entry)? };
     Ok(Arc::new(harness))
+}
+
+/// Makes the harness of a manifest, with its adapter where it has one.
+pub(super) fn declared(entry: &HarnessEntry, program: &Path) -> Result<DeclarativeHarness, Error> {
+    let harness = DeclarativeHarness::new(entry, program).map_err(|error| Error::configuration(error.to_string()))?;
+    with_adapter(harness, entry)
+}
+
+fn with_adapter(harness: DeclarativeHarness, entry: &HarnessEntry) -> Result<DeclarativeHarness, Error> {
+    match &entry.manifest.adapter {
+        Some(text) => Ok(harness.reading_by(Arc::new(LuaReaders::new(&entry.name, text)?))),
+        None => Ok(harness),
+    }
 }
 
 pub(super) fn script(entry: &OrchestratorEntry) -> Result<ScriptSource, Error> {

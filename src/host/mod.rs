@@ -10,15 +10,31 @@ mod assemble;
 mod builder;
 mod error;
 mod images;
+mod lua_adapter;
 mod rehearsing;
 mod reporting;
 mod run;
+
+use std::path::Path;
+
+use crate::config::plan::HarnessEntry;
+use crate::harness::declarative::DeclarativeHarness;
 
 pub use advice::advice;
 pub use builder::{Host, HostBuilder};
 pub use error::{Error, ErrorKind};
 pub use images::ReadyHarness;
 pub use run::Run;
+
+/// Makes the harness that a run file declares, with its `adapter.lua` where it has one. `program` is the path of this
+/// program, for harnesses that call it.
+///
+/// # Errors
+///
+/// An error of the configuration for a template that names what is not there, or an adapter that does not load.
+pub fn declared_harness(entry: &HarnessEntry, program: &Path) -> Result<DeclarativeHarness, Error> {
+    assemble::declared(entry, program)
+}
 
 pub use crate::engine::rehearsal::{Rehearsal, RehearsalEnd, Step};
 pub use crate::engine::{CancelHandle, CancelLevel};

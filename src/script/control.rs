@@ -214,12 +214,12 @@ impl Control {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
+pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Reads the CPU clock of this thread, in nanoseconds.
-fn thread_cpu() -> u64 {
+pub(super) fn thread_cpu() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec)
         .unwrap_or(0)

@@ -9,6 +9,7 @@
 //! Invariants: one VM per script; scripts are loaded as text only; every way to the world goes through
 //! [`ScriptPort::call`]; once a script is to end, no Lua code of it can prevent or even see it.
 
+pub mod adapter;
 pub mod api;
 mod bind;
 pub mod check;

@@ -259,7 +259,7 @@ fn first_part(message: &str) -> String {
     message.split("\nstack traceback:").next().unwrap_or(message).to_owned()
 }
 
-fn plain_failure(error: &mlua::Error) -> ScriptError {
+pub(super) fn plain_failure(error: &mlua::Error) -> ScriptError {
     let message = innermost(error);
     let kind = if message.contains("not enough memory") { ScriptErrorKind::Memory } else { ScriptErrorKind::Runtime };
     ScriptError::new(kind, message)
