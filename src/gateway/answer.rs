@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
@@ -17,7 +18,11 @@ use super::reply::{Answer, Broken};
 use super::server::Core;
 use super::silence::{Pulse, Silence};
 use super::upstream::causes;
+use crate::clock::Clock;
 use crate::domain::ExchangeEnd;
+
+/// How long the end of an answer is waited for behind a piece that seems to be the last one.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Passes an answer whose head has come. `hides_usage`: the usage in it was asked for here and is not shown.
 pub(super) async fn pass(
@@ -38,8 +43,18 @@ pub(super) async fn pass(
         };
         return Response::from_parts(parts, body);
     }
-    let silence = core.upstream.idle(Pulse::new(Arc::clone(&core.options.clock)));
-    let passage = Box::new(Passage { entry, body, filter, silence, cut: Box::pin(cut.cancelled_owned()), over: false });
+    let clock = Arc::clone(&core.options.clock);
+    let passage = Box::new(Passage {
+        entry,
+        body,
+        filter,
+        silence: core.upstream.idle(Pulse::new(Arc::clone(&clock))),
+        cut: Box::pin(cut.cancelled_owned()),
+        held: None,
+        breaks: None,
+        clock,
+        over: false,
+    });
     let pieces = stream::unfold(passage, |mut passage| async move {
         let piece = passage.next().await?;
         Some((piece.map(Frame::data), passage))
@@ -54,13 +69,22 @@ struct Passage {
     filter: Option<UsageFilter>,
     silence: Silence,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// A piece that may be the last one, and how long it is kept for that.
+    held: Option<(Bytes, Grace)>,
+    /// The error that comes behind the last piece.
+    breaks: Option<Broken>,
+    clock: Arc<dyn Clock>,
     over: bool,
 }
+
+type Grace = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What happens next to an answer.
 enum Step {
     Piece(Bytes),
     End,
+    /// Nothing came behind the piece that is held.
+    Quiet,
     Broke(ExchangeEnd, String),
     Cut,
 }
@@ -72,6 +96,7 @@ impl Passage {
             let passed = match self.step().await {
                 Step::Piece(piece) => self.piece(piece).await,
                 Step::End => self.end().await,
+                Step::Quiet => self.settle().await.map(|()| self.unheld()),
                 Step::Broke(end, message) => self.broke(end, message).await,
                 Step::Cut => {
                     self.over = true;
@@ -89,11 +114,14 @@ impl Passage {
                 }
             }
         }
-        None
+        self.breaks.take().map(Err)
     }
 
     async fn step(&mut self) -> Step {
+        // Time in which the client took nothing is no silence of the provider.
+        self.silence.heard();
         loop {
+            let grace = self.held.as_mut().map(|(_, grace)| grace);
             let frame = tokio::select! {
                 biased;
                 () = &mut self.cut => return Step::Cut,
@@ -101,6 +129,9 @@ impl Passage {
                 () = self.silence.exceeded() => {
                     let message = "the provider was silent for too long within its answer";
                     return Step::Broke(ExchangeEnd::UpstreamStalled, message.to_owned());
+                }
+                () = async { if let Some(grace) = grace { grace.await } else { std::future::pending().await } } => {
+                    return Step::Quiet;
                 }
             };
             match frame {
@@ -124,9 +155,16 @@ impl Passage {
             Some(filter) => filter.pass(piece),
             None => piece,
         };
+        let before = self.unheld();
+        if whole && !last && self.entry.may_go_on() {
+            let clock = Arc::clone(&self.clock);
+            self.held = Some((shown, Box::pin(async move { clock.sleep(GRACE).await })));
+            return Ok(before);
+        }
         if whole || last {
             self.settle().await?;
         }
+        let shown = joined(before, shown);
         if !last {
             return Ok(shown);
         }
@@ -137,13 +175,26 @@ impl Passage {
     async fn end(&mut self) -> Result<Bytes, Broken> {
         self.over = true;
         self.settle().await?;
-        Ok(self.rest())
+        let held = self.unheld();
+        Ok(joined(held, self.rest()))
     }
 
     async fn broke(&mut self, end: ExchangeEnd, message: String) -> Result<Bytes, Broken> {
-        let settling = self.entry.settle(Ending::Was(end, message.clone()));
-        settling.done().await.map_err(Broken::Unrecorded)?;
-        Err(Broken::Upstream(message))
+        self.over = true;
+        if self.held.is_some() {
+            // It was whole before it broke.
+            self.settle().await?;
+        } else {
+            let settling = self.entry.settle(Ending::Was(end, message.clone()));
+            settling.done().await.map_err(Broken::Unrecorded)?;
+        }
+        self.breaks = Some(Broken::Upstream(message));
+        Ok(self.unheld())
+    }
+
+    /// The piece that was held.
+    fn unheld(&mut self) -> Bytes {
+        self.held.take().map_or_else(Bytes::new, |(piece, _)| piece)
     }
 
     async fn settle(&mut self) -> Result<(), Broken> {
@@ -157,6 +208,9 @@ impl Passage {
 }
 
 fn joined(first: Bytes, second: Bytes) -> Bytes {
+    if first.is_empty() {
+        return second;
+    }
     if second.is_empty() {
         return first;
     }

@@ -42,16 +42,7 @@ impl Capture {
     /// Takes secrets out, and then what is over the limit.
     pub(super) fn redacted(self, redactor: &Redactor) -> Bodies {
         let Self { limit, request, answer, coding } = self;
-        let most = limit.saturating_add(SLACK);
-        let answer = match coding.as_deref() {
-            Some("gzip" | "x-gzip") => unpacked(MultiGzDecoder::new(answer.as_slice()), most),
-            // With a head that begins with the method, or bare.
-            Some("deflate") if answer.first().is_some_and(|byte| byte & 0x0F == 8) => {
-                unpacked(ZlibDecoder::new(answer.as_slice()), most)
-            }
-            Some("deflate") => unpacked(DeflateDecoder::new(answer.as_slice()), most),
-            _ => answer,
-        };
+        let answer = unpacked(answer, coding.as_deref(), limit.saturating_add(SLACK));
         let cut = request.len() > limit || answer.len() > limit;
         let clean = |raw: Vec<u8>| {
             let mut clean = redactor.redact_bytes(&raw);
@@ -67,10 +58,18 @@ fn keep(kept: &mut Vec<u8>, piece: &[u8], limit: usize) {
     kept.extend_from_slice(&piece[..piece.len().min(room)]);
 }
 
-/// Unpacks what can be: the end may be cut off.
-fn unpacked(packed: impl Read, most: usize) -> Vec<u8> {
+/// Undoes the coding of a body that is known in it, as far as it goes: the end may be cut off.
+pub(super) fn unpacked(body: Vec<u8>, coding: Option<&str>, most: usize) -> Vec<u8> {
+    let bytes = body.as_slice();
+    let read: &mut dyn Read = match coding.unwrap_or_default().trim() {
+        "gzip" | "x-gzip" => &mut MultiGzDecoder::new(bytes),
+        // With a head that begins with the method, or bare.
+        "deflate" if bytes.first().is_some_and(|byte| byte & 0x0F == 8) => &mut ZlibDecoder::new(bytes),
+        "deflate" => &mut DeflateDecoder::new(bytes),
+        _ => return body,
+    };
     let mut out = Vec::new();
-    if let Err(error) = packed.take(most as u64).read_to_end(&mut out) {
+    if let Err(error) = read.take(most as u64).read_to_end(&mut out) {
         tracing::debug!(%error, "an answer was not unpacked to its end");
     }
     out

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::capture::Capture;
 use super::pace::Slot;
+use super::pause::PauseReader;
 use super::protocol::{AnswerReader, Api, Asked, Fed, Route, Told};
 use super::server::Core;
 use super::session::Session;
@@ -35,6 +36,8 @@ struct Line {
     slot: Option<Slot>,
     reader: Option<AnswerReader>,
     capture: Option<Capture>,
+    /// Where the provider may ask to be left alone.
+    pause: Option<PauseReader>,
 }
 
 /// How an entry is settled.
@@ -92,6 +95,7 @@ impl Entry {
             slot: None,
             reader: None,
             capture: core.options.bodies.map(Capture::new),
+            pause: None,
         };
         Some(Self { core, session, api: route.api, line: Some(line) })
     }
@@ -137,6 +141,7 @@ impl Entry {
             line.exchange.status = Some(status);
             line.exchange.first_byte = Some(first_byte);
             line.reader = Some(AnswerReader::new(self.api, status, text(CONTENT_TYPE), text(CONTENT_ENCODING)));
+            line.pause = PauseReader::of(status, headers, self.core.options.clock.now());
             if let Some(capture) = &mut line.capture {
                 capture.coding(text(CONTENT_ENCODING));
             }
@@ -156,10 +161,18 @@ impl Entry {
         line.exchange.answer_bytes += piece.len() as u64;
         let Some(reader) = &mut line.reader else { return false };
         let Fed { terminal, .. } = reader.feed(piece);
+        if let Some(pause) = &mut line.pause {
+            pause.feed(piece);
+        }
         if let Some(capture) = &mut line.capture {
             capture.answer(piece);
         }
         terminal
+    }
+
+    /// Tells whether an answer may go on behind an event that ends it.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.api == Api::GeminiStream
     }
 
     /// Tells whether the entry waits to be settled.
@@ -171,7 +184,10 @@ impl Entry {
     pub(super) fn settle(&mut self, ending: Ending) -> Settling {
         let Some(line) = self.line.take() else { return Settling(None) };
         let (core, session) = (Arc::clone(&self.core), Arc::clone(&self.session));
-        let Line { mut exchange, began, fingerprint, sent, slot, reader, capture } = line;
+        let Line { mut exchange, began, fingerprint, sent, slot, reader, capture, pause } = line;
+        if let Some(pause) = pause.and_then(|mut reader| reader.pause()) {
+            session.terms.lane.hold(pause);
+        }
         let told = reader.map(AnswerReader::finish);
         exchange.duration = core.elapsed().saturating_sub(began);
         let (end, message) = match ending {

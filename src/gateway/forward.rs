@@ -83,11 +83,6 @@ impl Exchange {
             }
         })?;
         self.entry.answered(answer.status().as_u16(), answer.headers(), pulse.since());
-        if matches!(answer.status().as_u16(), 429 | 503 | 529)
-            && let Some(pause) = headers::retry_after(answer.headers(), self.core.options.clock.now())
-        {
-            self.session.terms.lane.hold(pause);
-        }
         Ok((answer, asked.usage_splice.is_some()))
     }
 

@@ -1,13 +1,10 @@
 //! Headers on their way through: what belongs to one connection stays behind, and so do the client's credentials.
 
-use std::time::Duration;
-
 use hyper::HeaderMap;
 use hyper::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderName,
-    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
-use jiff::{SignedDuration, Timestamp};
 
 use super::admit::Shown;
 use super::options::Key;
@@ -119,22 +116,6 @@ pub(super) fn is_plain(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_ENCODING).is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// Reads how long a provider asks to be left alone: seconds, milliseconds in a header of its own, or a date.
-pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let number = |text: &str| text.parse::<f64>().ok();
-    if let Some(millis) = text(&HeaderName::from_static("retry-after-ms")).and_then(number) {
-        return Duration::try_from_secs_f64(millis / 1000.0).ok();
-    }
-    let asked = text(&RETRY_AFTER)?;
-    if let Some(seconds) = number(asked) {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let until = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(asked).ok()?;
-    let left: SignedDuration = until.duration_since(now);
-    Duration::try_from(left).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,16 +178,5 @@ mod tests {
         assert_eq!(sent.len(), 1);
         assert_eq!(sent[name], value);
         assert!(!format!("{sent:?}").contains("k1"), "it does not show itself");
-    }
-
-    #[test_case(&[("retry-after", "7")], Some(7_000); "seconds")]
-    #[test_case(&[("retry-after", "0.5")], Some(500); "part of a second")]
-    #[test_case(&[("retry-after-ms", "1500"), ("retry-after", "9")], Some(1_500); "milliseconds")]
-    #[test_case(&[("retry-after", "Thu, 01 Jan 1970 00:00:30 GMT")], Some(30_000); "date")]
-    #[test_case(&[("retry-after", "soon")], None; "no time")]
-    #[test_case(&[("retry-after", "-3")], None; "past")]
-    #[test_case(&[], None; "none")]
-    fn a_pause_is_read(pairs: &[(&'static str, &'static str)], millis: Option<u64>) {
-        assert_eq!(retry_after(&headers(pairs), Timestamp::UNIX_EPOCH), millis.map(Duration::from_millis));
     }
 }

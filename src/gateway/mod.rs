@@ -20,6 +20,7 @@ mod headers;
 mod listen;
 mod options;
 mod pace;
+mod pause;
 pub mod protocol;
 mod recorder;
 mod reply;

@@ -2,9 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod admission;
 mod books;
 mod client;
 mod faults;
+mod limits;
 mod provider;
 mod streaming;
 
