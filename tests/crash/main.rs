@@ -60,7 +60,7 @@ fn campaign(project: &Project, kills: u64) {
         let file = project.run_file(&name);
         runs.push(name);
         while killed < kills {
-            let mut host = project.start(&["run", &file, "--progress", "none"]);
+            let mut host = project.start(&["run", &file, "--progress", "lines"]);
             // Now and then right at its start, while it takes up what the last one left; else after so many signs of the
             // agents, however long that takes on a busy machine.
             let pause = if dice.roll(4) > 0 {

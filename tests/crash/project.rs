@@ -1,6 +1,6 @@
 //! A project whose agents keep a log of their own, outside of everything that the program can see.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -205,7 +205,8 @@ impl Project {
     }
 
     pub(crate) fn start(&self, args: &[&str]) -> Child {
-        self.refrain(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
+        let said = OpenOptions::new().create(true).append(true).open(self.path().join("hosts.log")).expect("a log");
+        self.refrain(args).stdout(Stdio::null()).stderr(said).spawn().expect("the program starts")
     }
 
     /// Waits until the agents have written so many more lines, or the host has ended.
@@ -262,6 +263,15 @@ impl Project {
         };
         found.extend(walk(&state).into_iter().filter(temporary));
         found
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.dir.disable_cleanup(true);
+            eprintln!("what is left of the campaign is kept in {}", self.path().display());
+        }
     }
 }
 
