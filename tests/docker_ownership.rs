@@ -52,6 +52,26 @@ async fn a_container_that_is_taken_over_has_its_whole_lease_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_host_before_had_asked_for_is_not_begun_any_more() {
+    let Some(runtime) = runtime().await else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let spec = spec("fenced", BUSYBOX, scratch.path());
+    let before = runtime.open(spec.clone()).await.unwrap();
+    let run = |script: &str| (Command::shell(script), Output::capture(), CancellationToken::new());
+    let (make, output, stop) = run("echo early > early");
+    assert!(before.exec(&make, output, &stop).await.unwrap().success());
+    bury(&spec.scratch);
+    let taken = runtime.reattach(&spec).await.unwrap().expect("it runs");
+    let (make, output, stop) = run("echo late > late");
+    let late = before.exec(&make, output, &stop).await;
+    assert!(late.as_ref().is_ok_and(|report| !report.success()), "{late:?}");
+    let (list, output, stop) = run("ls");
+    assert_eq!(taken.exec(&list, output, &stop).await.unwrap().stdout.bytes, b"early\n");
+    assert!(before.quiesce().await.is_err(), "it ends nothing of its successor's either");
+    taken.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_has_run_out_leaves_nothing_to_take_over() {
     let Some(_) = runtime().await else { return };
     let scratch = tempfile::tempdir().unwrap();

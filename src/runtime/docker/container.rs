@@ -28,6 +28,8 @@ pub(super) struct Container {
     /// Variables that every command gets.
     pub(super) env: Vec<(String, String)>,
     pub(super) commands: Commands,
+    /// Tells this host's commands from those of a host that had the container before; empty for the first one.
+    pub(super) token: String,
     /// The environment's folder on the host; `None` for a container that is only looked into.
     pub(super) folder: Option<PathBuf>,
 }
@@ -79,7 +81,7 @@ impl Container {
     /// Describes a container that nobody runs commands in.
     pub(super) fn bare(client: &Docker, id: String, image: &Image) -> Self {
         let (client, image, commands) = (client.clone(), image.clone(), Commands::default());
-        Self { client, id, image, env: Vec::new(), commands, folder: None }
+        Self { client, id, image, env: Vec::new(), commands, token: String::new(), folder: None }
     }
 
     /// Describes the container of an environment.

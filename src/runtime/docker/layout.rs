@@ -79,6 +79,13 @@ pub(super) fn emptied() -> io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
+/// Builds the archive that says who has the container, to be unpacked at [`ROOT`]; `tree.sh` reads it.
+pub(super) fn owner(token: &str) -> io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    file(&mut archive, "owner", format!("{token}\n").as_bytes())?;
+    archive.into_inner()
+}
+
 /// Builds the archive that empties the folder for temporary files, to be unpacked at [`ROOT`]: as [`emptied`], with an
 /// empty folder behind the file.
 pub(super) fn empty_tmp() -> io::Result<Vec<u8>> {

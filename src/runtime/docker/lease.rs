@@ -59,6 +59,14 @@ impl Container {
         self.upload(layout::ROOT, archive).await
     }
 
+    /// Keeps what the host before has asked for, and what was not begun yet, from ever being begun.
+    pub(super) async fn fence(&mut self) -> Result<(), RuntimeError> {
+        self.token = uuid::Uuid::new_v4().simple().to_string();
+        let archive =
+            layout::owner(&self.token).map_err(|source| RuntimeError::Io { action: "pack a file", source })?;
+        self.upload(layout::ROOT, archive).await
+    }
+
     /// Gives a container that was taken over its whole lease again, and an empty folder for temporary files.
     pub(super) async fn refresh(&self) -> Result<(), RuntimeError> {
         self.renew().await?;

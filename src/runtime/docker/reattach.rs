@@ -27,7 +27,8 @@ pub(super) async fn open(client: &Docker, spec: &EnvironmentSpec) -> Result<Opti
         remove(client, &abandoned, found).await?;
         return Ok(None);
     };
-    let container = Container::known(client, id, spec, &abandoned.deed.image);
+    let mut container = Container::known(client, id, spec, &abandoned.deed.image);
+    container.fence().await?;
     exec::end_all(&container).await?;
     let ended = exec::left::settle(&container).await?;
     container.refresh().await?;
@@ -45,7 +46,9 @@ pub(super) async fn quiet(client: &Docker, folder: &Path) -> Result<Option<Strin
         remove(client, &abandoned, found).await?;
         return Ok(Some(format!("removed the container `{name}`, which had ended after its host")));
     };
-    let killed = exec::end_all(&Container::bare(client, id, &abandoned.deed.image)).await?;
+    let mut container = Container::bare(client, id, &abandoned.deed.image);
+    container.fence().await?;
+    let killed = exec::end_all(&container).await?;
     Ok((killed > 0).then(|| format!("ended {killed} processes of the container `{name}`, whose host is gone; kept it")))
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Logs<'a> {
     pub(super) sizes: Option<[Option<u64>; 2]>,
     /// The most the command may print, in bytes.
     pub(super) most: Option<u64>,
+    /// Whether a log that cannot be read is an error, and not only a note.
+    pub(super) needed: bool,
 }
 
 /// Makes the report of a command that is over. `ours` is what of ours ended it.
@@ -231,6 +233,7 @@ async fn complete_session(
         id: &session.id,
         sizes: record.map(|record| record.sizes),
         most: session.command.limits.output_bytes,
+        needed: false,
     };
     complete(&mut spool.files, &logs, notes).await
 }
@@ -263,6 +266,9 @@ pub(super) async fn complete(
             }
             Err(error) => {
                 fetched.discard();
+                if logs.needed {
+                    return Err(error);
+                }
                 notes.push(format!(
                     "the log of its {name} cannot be read ({error}): what was streamed stands in for it"
                 ));

@@ -19,6 +19,7 @@ use super::frame::{How, Record, closing_record};
 use super::log;
 use super::script::{Script, base};
 use super::sink::SpoolFile;
+use super::{PAUSE, TRIES};
 use crate::runtime::{Command, ExecEnd, ExecReport, Output, RuntimeError};
 
 const PREFIX: &str = "command-";
@@ -76,7 +77,12 @@ impl Noted {
     }
 
     fn write(&self) -> Result<(), RuntimeError> {
-        let write = || fs::write(&self.path, serde_json::to_vec(&self.note)?);
+        let write = || {
+            // In one step: a note that is there is whole.
+            let new = self.path.with_file_name(format!("new-{}", self.note.id));
+            fs::write(&new, serde_json::to_vec(&self.note)?)?;
+            fs::rename(new, &self.path)
+        };
         write().map_err(|source| file_error("write", &self.path, source))
     }
 }
@@ -98,15 +104,25 @@ pub(in crate::runtime::docker) async fn settle(
         if !name.starts_with(PREFIX) {
             continue;
         }
-        // A half written one is that of a command that was never started.
         let Some(note) = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Note>(&bytes).ok()) else {
             continue;
         };
-        if let Some(report) = settle_one(container, &note).await? {
+        if let Some(report) = settle_patiently(container, &note).await? {
             ended.insert(note.stdout, report);
         }
     }
     Ok(ended)
+}
+
+/// Tries again where the daemon is busy: a session that had finished must not be taken for one that had not.
+async fn settle_patiently(container: &Container, note: &Note) -> Result<Option<ExecReport>, RuntimeError> {
+    for _ in 1..TRIES {
+        match settle_one(container, note).await {
+            Err(RuntimeError::Io { .. }) => tokio::time::sleep(PAUSE).await,
+            settled => return settled,
+        }
+    }
+    settle_one(container, note).await
 }
 
 async fn settle_one(container: &Container, note: &Note) -> Result<Option<ExecReport>, RuntimeError> {
@@ -117,8 +133,13 @@ async fn settle_one(container: &Container, note: &Note) -> Result<Option<ExecRep
     let mut files = [stdout, stderr];
     let record = record(container, note).await?;
     let mut notes = Vec::new();
-    let logs =
-        Logs { container, id: &note.id, sizes: record.as_ref().map(|record| record.sizes), most: note.output_bytes };
+    let logs = Logs {
+        container,
+        id: &note.id,
+        sizes: record.as_ref().map(|record| record.sizes),
+        most: note.output_bytes,
+        needed: true,
+    };
     ending::complete(&mut files, &logs, &mut notes).await?;
     for (file, suffix) in files.iter().zip(["out", "err"]) {
         // The host's own clock stood still meanwhile.

@@ -67,7 +67,7 @@ pub(super) async fn run(
     if stop.is_cancelled() {
         return Ok(ExecReport::never_started());
     }
-    let script = Script::new(&container.env, command, matches!(output, Output::Spool { .. }))?;
+    let script = Script::new((&container.env, &container.token), command, matches!(output, Output::Spool { .. }))?;
     container.commands.settled().await;
     let mut noted = Noted::down(container, command, &script, &output)?;
     let sink = Sink::open(output)?;

@@ -84,7 +84,7 @@ async fn attempt(container: &Container, how: How, whose: &Whose) -> Result<Resul
     };
     let (wrapper, poller) =
         begun.map_or_else(Default::default, |begun| (begun.wrapper.to_string(), begun.poller.to_string()));
-    let argv = ["sh", "-c", SCRIPT, "refrain-reap", how, id, &wrapper, &poller];
+    let argv = ["sh", "-c", SCRIPT, "refrain-reap", how, id, &wrapper, &poller, &container.token];
     let exec = daemon::create(container, &argv, None).await?;
     let mut channel = match daemon::start(container, &exec).await {
         Ok(channel) => channel,

@@ -31,8 +31,12 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Writes the script of a command with `env` as its surroundings' variables.
-    pub(super) fn new(env: &[(String, String)], command: &Command, spool: bool) -> Result<Self, RuntimeError> {
+    /// Writes the script of a command with `env` as its surroundings' variables, sent by a host with this token.
+    pub(super) fn new(
+        (env, token): (&[(String, String)], &str),
+        command: &Command,
+        spool: bool,
+    ) -> Result<Self, RuntimeError> {
         let refuse = |reason: String| RuntimeError::NotRunnable { program: program(command).to_owned(), reason };
         let env: Vec<_> = env.iter().chain(&command.env).collect();
         check(&env, command).map_err(refuse)?;
@@ -48,6 +52,7 @@ impl Script {
         for (name, value) in [
             ("nonce", nonce.as_str()),
             ("id", &id),
+            ("token", token),
             ("spool", spool),
             ("input", &input),
             ("folder", &folder.to_string_lossy()),
@@ -156,7 +161,7 @@ mod tests {
     use super::*;
 
     fn refused(command: &Command) -> String {
-        match Script::new(&[], command, false) {
+        match Script::new((&[], ""), command, false) {
             Err(RuntimeError::NotRunnable { reason, .. }) => reason,
             other => panic!("{other:?}"),
         }
@@ -172,7 +177,7 @@ mod tests {
         assert!(many.contains("too long"), "{many}");
         let odd = Command { env: vec![("a-b".to_owned(), String::new())], ..Command::new(["true"]) };
         assert!(refused(&odd).contains("`a-b`"));
-        assert!(Script::new(&[], &Command::new(["a".to_owned(), "x".repeat(LONGEST_WORD - 1)]), true).is_ok());
+        assert!(Script::new((&[], ""), &Command::new(["a".to_owned(), "x".repeat(LONGEST_WORD - 1)]), true).is_ok());
     }
 
     #[test]
@@ -183,12 +188,12 @@ mod tests {
             cwd: Some("sub".into()),
             ..Command::new(["a'b", "$x\n`y`"])
         };
-        let script = Script::new(&env, &command, true).expect("a script");
+        let script = Script::new((&env, "mine"), &command, true).expect("a script");
         let text = String::from_utf8_lossy(&script.text);
         assert!(text.contains("refrain_path='/it'\\''s'\n"), "{text}");
         assert!(text.contains("export PATH='/first'\nexport PATH='/it'\\''s'\n(UID='7') && export UID='7'\n"));
         assert!(text.contains("set -- 'a'\\''b' '$x\n`y`'\n"));
-        assert!(text.contains("refrain_folder='/work/sub'\n"));
+        assert!(text.contains("refrain_folder='/work/sub'\n") && text.contains("refrain_token='mine'\n"));
         assert!(text.contains(&format!("refrain_spool='/refrain/log/{}'\n", script.id)));
     }
 
@@ -196,7 +201,7 @@ mod tests {
     fn long_or_binary_input_goes_another_way() {
         let with = |bytes: Vec<u8>| {
             let command = Command { stdin: Stdin::Bytes(bytes), ..Command::new(["cat"]) };
-            Script::new(&[], &command, false).expect("a script")
+            Script::new((&[], ""), &command, false).expect("a script")
         };
         assert!(with(vec![0]).upload.is_some());
         assert!(with(vec![b'x'; INLINE + 1]).upload.is_some());

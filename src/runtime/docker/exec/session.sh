@@ -1,6 +1,7 @@
 # Runs one command and reports its end. Comes over standard input, after the variables that it needs:
 #   refrain_nonce     what tells this script's own words from the command's
 #   refrain_id        the command, as in REFRAIN_COMMAND
+#   refrain_token     the host's own, or nothing for the one that has made the container
 #   refrain_spool     where its output is kept (a path without its suffix), or nothing to send it on directly
 #   refrain_input     a file for its standard input, or nothing
 #   refrain_folder    where it runs
@@ -116,6 +117,7 @@ refrain_open() {
 }
 
 refrain_main() {
+    refrain_fence || exit 125
     trap : HUP INT QUIT PIPE TERM
     exec 3>&1 4>&2 2> /dev/null
     refrain_wrapper=$$ refrain_poller=none refrain_sh=/bin/sh

@@ -1,6 +1,14 @@
 # Processes of one command, told from /proc with nothing but the shell's own commands: where the limit of processes is
 # reached, nothing can be forked any more.
 
+# Tells whether the host that has sent this (refrain_token) still has the container. One that is killed may have asked for
+# what the daemon starts only once another host has taken over.
+refrain_fence() {
+    refrain_now=''
+    read -r refrain_now 2> /dev/null < /refrain/owner
+    [ "$refrain_now" = "$refrain_token" ]
+}
+
 # Reads the state, the parent and the user of a process. Fails if it is gone.
 refrain_look() {
     refrain_state='' refrain_parent='' refrain_user=''
