@@ -240,30 +240,6 @@ print('speed %.0f' % ({STREAM} / 1e6 / took))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_is_taken_over_reaches_the_later_host() {
-    let Some(place) = Place::open(Network::GatewayOnly, "relay-taken", BUSYBOX).await else { return };
-    let Place { runtime, env, id, dir, server, .. } = place;
-    // As if the host had died: the container is another process's, which is gone with its gateway.
-    let deed = dir.path().join("environment/container.json");
-    let text = std::fs::read_to_string(&deed).unwrap();
-    let dead = text.replace("\"started\":", "\"started\":9");
-    assert_ne!(text, dead);
-    std::fs::write(&deed, dead).unwrap();
-    drop((runtime, env, server));
-    let fetch = ["exec", &id, "wget", "-q", "-O", "-", "http://127.0.0.1:8877/hello"];
-    assert_eq!(command(&fetch), "");
-
-    let later = ready(docker::runtime().await.unwrap());
-    let server = Server::start(&later.gateway_doors(Network::GatewayOnly, dir.path()).await.unwrap()).await;
-    let spec = spec_on(Network::GatewayOnly, Some(server.doors.clone()), "relay-taken", BUSYBOX, dir.path());
-    let env = later.reattach(&spec).await.unwrap().expect("there is one");
-    assert_eq!(env.gateway_address().await.unwrap(), "http://127.0.0.1:8877");
-    assert_eq!(command(&fetch), "gateway GET /hello");
-    env.close().await.unwrap();
-    assert_eq!(containers("relay-taken"), Vec::<String>::new());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn on_bridge_the_gateway_listens_on_the_bridge_alone() {
     let address = command(&["network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", "bridge"]);
     for (name, image) in [("bridge-bare", BUSYBOX), ("bridge-whole", DEBIAN)] {
