@@ -35,6 +35,15 @@ struct Job {
     waiter: Waiter,
     /// What was decided about a session when it was its turn.
     setup: Option<Box<Setup>>,
+    /// A session's place in the row of those that are about to be in the journal.
+    place: Option<Place>,
+}
+
+/// A place in a row: whoever has it goes on when the one before has, or is gone.
+struct Place {
+    before: Option<oneshot::Receiver<()>>,
+    /// Lets the next one go on when it is dropped.
+    next: oneshot::Sender<()>,
 }
 
 /// The port.
@@ -48,6 +57,8 @@ struct Inner {
     desk: Mutex<Desk<Waiter>>,
     /// Calls of the past that have changed something.
     changes: Mutex<Vec<Change>>,
+    /// The end of the row of sessions that are not in the journal yet.
+    row: Mutex<Option<oneshot::Receiver<()>>>,
     abandoned: OnceLock<String>,
 }
 
@@ -59,6 +70,7 @@ impl JournaledPort {
             handle: Handle::current(),
             desk: Mutex::new(Desk::new(past)),
             changes: Mutex::new(Vec::new()),
+            row: Mutex::new(None),
             abandoned: OnceLock::new(),
         }))
     }
@@ -139,7 +151,7 @@ impl Inner {
             Asked::New(waiter) => {
                 desk.begun();
                 drop(desk);
-                self.begin(Job { seq, mark, waiter, setup: None });
+                self.begin(Job { seq, mark, waiter, setup: None, place: None });
                 Err(answer)
             }
         }
@@ -168,7 +180,10 @@ impl Inner {
     fn begin(self: &Arc<Self>, mut job: Job) {
         if let HostCall::Session(call) = &job.waiter.call {
             match session::set_up(&self.attempt, call, job.waiter.session) {
-                Ok(setup) => job.setup = Some(Box::new(setup)),
+                Ok(setup) => {
+                    job.setup = Some(Box::new(setup));
+                    job.place = Some(self.line_up());
+                }
                 Err(error) => {
                     let refused = Arc::clone(self).complete(job, Err(error), Effect::Reads);
                     self.attempt.tracker.spawn_on(refused, &self.handle);
@@ -179,13 +194,37 @@ impl Inner {
         self.attempt.tracker.spawn_on(Arc::clone(self).perform(job), &self.handle);
     }
 
+    /// Gives a session its place behind those that were begun before it.
+    ///
+    /// Sessions get their numbers in the order of their calls, and a later host counts them again by the calls that the
+    /// journal has. So at every moment those in the journal must be the first ones: one whose workspace takes longer to
+    /// be copied would else be overtaken by the next, and after a crash that one be taken for it.
+    fn line_up(&self) -> Place {
+        let (next, behind) = oneshot::channel();
+        Place { before: lock(&self.row).replace(behind), next }
+    }
+
     async fn perform(self: Arc<Self>, mut job: Job) {
         let effect = journal::effect(&job.waiter.call);
         let attempt = &self.attempt;
         if effect == Effect::Changes {
             attempt.checkpoints.before(attempt, job.seq, &job.waiter.call).await;
+            let place = job.place.take();
+            let next = match place {
+                Some(Place { before, next }) => {
+                    if let Some(before) = before {
+                        // One that is gone never comes into the journal.
+                        let _ = before.await;
+                    }
+                    Some(next)
+                }
+                None => None,
+            };
             let begun = self.entry(job.seq, &job.mark, None);
-            if let Err(error) = attempt.context.services.store.journal_append(&attempt.id, &begun).await {
+            // On its way from here on: entries are committed in the order in which they are sent.
+            let begun = attempt.context.services.store.journal_append(&attempt.id, &begun);
+            drop(next);
+            if let Err(error) = begun.await {
                 hand(job.waiter, Err(self.unkept(&error)));
                 return;
             }
@@ -276,7 +315,7 @@ impl Inner {
         lock(&self.desk).open();
         let mut finished = Vec::new();
         for held in held {
-            let job = Job { seq: held.seq, mark: held.mark, waiter: held.waiter, setup: None };
+            let job = Job { seq: held.seq, mark: held.mark, waiter: held.waiter, setup: None, place: None };
             match found.remove(&job.seq) {
                 Some(reply) => finished.push((job, reply)),
                 None => self.begin(job),

@@ -156,6 +156,26 @@ fn a_host_that_waits_for_a_living_one_tells_of_its_results() {
 }
 
 #[test]
+fn sessions_side_by_side_come_into_the_journal_in_the_order_of_their_numbers() {
+    let bed = project();
+    bed.file("go", "");
+    // The copy that is made before the first of them takes much longer than that before the second.
+    let script = "local exec, fork, parallel = require('@std/exec'), require('@std/fork'), require('@std/parallel')\n\
+                  local copies = { fork.create(), fork.create() }\n\
+                  exec.run({ 'sh', '-c', 'for i in $(seq 3000); do echo $i > f$i; done' }, { workspace = copies[1] })\n\
+                  parallel.map(copies, function(copy, i) return session('s' .. i, { workspace = copy }) end)\n";
+    bed.file("two/runner.lua", script);
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    assert!(matches!(ran.code, Some(0)), "{}", ran.stderr);
+    let database = database(&bed);
+    let mut statement =
+        database.prepare("SELECT seq FROM journal WHERE call = 'session' ORDER BY rowid").expect("valid");
+    let rows = statement.query_map([], |row| row.get(0)).expect("read");
+    let order: Vec<i64> = rows.map(|row| row.expect("a number")).collect();
+    assert!(order.len() == 2 && order.is_sorted(), "{order:?}");
+}
+
+#[test]
 fn a_session_that_was_cut_off_is_held_again_over_the_workspace_as_it_was_before() {
     let bed = killed_in_the_second_session();
     end_the_agent(&bed);
