@@ -8,6 +8,10 @@ mod check;
 mod completions;
 mod doctor;
 mod exit;
+#[cfg(feature = "gateway")]
+mod gateway;
+#[cfg(feature = "gateway")]
+mod gateway_check;
 mod init;
 mod list;
 mod new;
@@ -68,6 +72,8 @@ enum Command {
     Sweep(sweep::Args),
     #[command(subcommand)]
     Store(store::Command),
+    #[cfg(feature = "gateway")]
+    Gateway(gateway::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     #[command(name = "scripted-agent", hide = true)]
@@ -186,6 +192,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Schema(args) => schema::main(&args),
         Command::Sweep(args) => sweep::main(&args),
         Command::Store(command) => store::main(&command),
+        #[cfg(feature = "gateway")]
+        Command::Gateway(args) => gateway::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args),
         Command::Scripted(args) => scripted::main(&args),

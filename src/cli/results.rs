@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Failed, Outcome, exit, output};
 use crate::domain::{CellId, Micros, RunName};
 use crate::report::text;
-use crate::store::{LedgerKind, ResultFilter, ResultRow, Store};
+use crate::store::{LedgerKind, ResultFilter, ResultRow, SessionMetering, Store};
 
 /// Show the results of a run, by default of the latest
 #[derive(Debug, clap::Args)]
@@ -60,7 +60,8 @@ pub(super) fn main(args: &Args) -> Outcome {
     let run = find_run(&store, args.run.as_deref())?;
     let rows = store.results(Some(&run), &ResultFilter::default()).wait()?;
     if args.json {
-        let results = rows.iter().map(JsonRow::of).collect();
+        let metering = store.metering(&run).wait()?;
+        let results = rows.iter().map(|row| JsonRow::of(row, &metering)).collect();
         output::write_json(&JsonResults { schema: 1, run: &run, results })?;
         return Ok(exit::OK);
     }
@@ -116,6 +117,10 @@ struct JsonRow<'a> {
     reasoning_tokens: Option<u64>,
     total_cost_micros: Option<Micros>,
     billable_micros: Option<Micros>,
+    /// `gateway`, `harness`, or `mixed` where the sessions differ.
+    usage_source: Option<&'static str>,
+    /// Where the harness's figures differ from those of the gateway, a line for each.
+    discrepancies: Vec<&'a str>,
     cost_mode: Option<&'static str>,
     latency_ms: Option<u64>,
     duration_ms: u64,
@@ -124,7 +129,7 @@ struct JsonRow<'a> {
 }
 
 impl<'a> JsonRow<'a> {
-    fn of(row: &'a ResultRow) -> Self {
+    fn of(row: &'a ResultRow, metering: &'a [SessionMetering]) -> Self {
         Self {
             cell_id: row.cell.as_str(),
             attempt: row.attempt,
@@ -152,6 +157,10 @@ impl<'a> JsonRow<'a> {
             reasoning_tokens: row.usage.reasoning,
             total_cost_micros: row.total_cost,
             billable_micros: row.billable_cost,
+            usage_source: usage_source(row, metering),
+            discrepancies: sessions_of(row, metering)
+                .flat_map(|session| session.discrepancies.iter().map(String::as_str))
+                .collect(),
             cost_mode: row.cost_mode.map(crate::domain::CostMode::as_str),
             latency_ms: row.latency_ms,
             duration_ms: row.duration_ms,
@@ -159,6 +168,18 @@ impl<'a> JsonRow<'a> {
             timestamp: row.timestamp,
         }
     }
+}
+
+fn sessions_of<'a>(row: &ResultRow, metering: &'a [SessionMetering]) -> impl Iterator<Item = &'a SessionMetering> {
+    let (cell, attempt) = (row.cell.clone(), row.attempt);
+    metering.iter().filter(move |session| session.cell == cell && session.attempt == attempt)
+}
+
+/// Whose figures a cell's tokens and costs are.
+fn usage_source(row: &ResultRow, metering: &[SessionMetering]) -> Option<&'static str> {
+    let mut sources = sessions_of(row, metering).map(|session| session.source);
+    let first = sources.next()??;
+    Some(if sources.all(|source| source == Some(first)) { first.as_str() } else { "mixed" })
 }
 
 fn cells(row: &ResultRow) -> [String; 7] {

@@ -64,6 +64,9 @@ pub(super) struct Args {
     /// A price file that goes before all others; may be given several times, the last goes first
     #[arg(long, value_name = "FILE")]
     prices: Vec<PathBuf>,
+    /// Do not try, before the first cell, whether environments reach the gateway
+    #[arg(long)]
+    no_check_gateway: bool,
     /// How to show progress
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     progress: Progress,
@@ -135,7 +138,9 @@ pub(super) fn main(args: Args) -> Outcome {
     }
     started.save(&plan);
     let name = plan.name.clone();
-    let summary = execute(plan, args.progress, |run| run.accept_changes(args.accept_changes))?;
+    let summary = execute(plan, args.progress, |run| {
+        run.accept_changes(args.accept_changes).check_gateway(!args.no_check_gateway)
+    })?;
     if args.json {
         output::write_json(&totals(&summary)?)?;
     } else {
@@ -227,10 +232,7 @@ pub(super) fn cancellable<T, F: Future<Output = Result<T, Failed>>>(
 
 /// A host in the world of this process. `tells` lets it say what takes a while before the first cell.
 pub(super) fn host(tells: bool) -> Host {
-    let mut builder = Host::builder().environment(std::env::vars_os().filter_map(|(name, value)| {
-        // Variables that are no text can be neither a key nor a path that we pass on.
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    }));
+    let mut builder = Host::builder().environment(environment());
     if tells {
         builder = builder.notice(|line| eprint_line(&format!("{:>12} {line}", "Preparing")));
     }
@@ -239,6 +241,11 @@ pub(super) fn host(tells: bool) -> Host {
         Err(_) => builder,
     }
     .build()
+}
+
+/// The variables of this process. Those that are no text can be neither a key nor a path that we pass on.
+pub(super) fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// Turns Ctrl-C and SIGTERM into escalating cancellation; ends only if signals cannot be heard.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::results::{find_run, open};
 use super::{Failed, Outcome, exit, output};
-use crate::domain::{AttemptId, CellId, RunName, RunRecord, SessionRecord, Usage};
+use crate::domain::{AttemptId, CellId, RunName, RunRecord, SessionRecord, Usage, UsageSource};
 use crate::redact::printable;
 use crate::report::text;
 use crate::store::{AttemptRow, Layout, ResultFilter, Store};
@@ -224,6 +224,17 @@ fn session(session: &SessionRecord) -> String {
     );
     if !session.ok() {
         line.push_str(&format!("  ({})", one_line(&session.end.reason())));
+    }
+    if let Some(calls) = session.api_calls.filter(|_| session.usage_source == Some(UsageSource::Gateway)) {
+        line.push_str(&format!("\n     counted: by the gateway ({calls} requests)"));
+        let reported = text::cost(session.reported_cost);
+        if !session.reported_usage.is_unknown() || session.reported_cost.is_some() {
+            let (tokens, priced) = (tokens(&session.reported_usage), text::cost(session.reported_priced));
+            line.push_str(&format!("\n     reported: {tokens}; its cost {reported}, by the price table {priced}"));
+        }
+    }
+    for difference in &session.discrepancies {
+        line.push_str(&format!("\n     differs: {}", one_line(difference)));
     }
     for warning in &session.warnings {
         line.push_str(&format!("\n     warning: {}", one_line(warning)));

@@ -190,7 +190,9 @@ pub(super) fn providers(root: &Node, out: &mut Diagnostics) -> Vec<ProviderEntry
 }
 
 impl ProviderEntry {
-    fn known(known: &KnownProvider) -> Self {
+    /// Describes a provider that every run knows, as it is.
+    #[must_use]
+    pub fn known(known: &KnownProvider) -> Self {
         Self {
             name: known.name.to_owned(),
             base_url: known.base_url.to_owned(),
@@ -345,6 +347,12 @@ impl RunPlan {
     #[must_use]
     pub fn uses_gateway(&self) -> bool {
         pairs(&self.harnesses, &self.models).any(|(harness, model)| self.route(harness, model) == Route::Gateway)
+    }
+
+    /// Tells whether every session of the run goes through the gateway.
+    #[must_use]
+    pub fn is_all_metered(&self) -> bool {
+        pairs(&self.harnesses, &self.models).all(|(harness, model)| self.route(harness, model) == Route::Gateway)
     }
 
     /// Returns the variable with the key that the gateway puts in for a model: its own, else that of its provider.

@@ -89,6 +89,25 @@ pub enum EventKind {
         /// One line.
         text: String,
     },
+    /// The gateway saw a session spend: after each of its requests.
+    SessionSpend {
+        /// The cell.
+        cell: CellId,
+        /// Which try.
+        attempt: u32,
+        /// Which session, from 1.
+        session: u32,
+        /// Its requests so far, the refused ones included.
+        requests: u32,
+        /// Its tokens so far.
+        usage: Usage,
+        /// Its cost so far; unknown where that of one request is.
+        cost: Option<Micros>,
+        /// What this try has cost so far, as far as it is known.
+        attempt_cost: Micros,
+        /// What the requests of this start of the run have cost so far, as far as it is known.
+        run_cost: Micros,
+    },
     /// A session ended.
     SessionFinished {
         /// The cell.

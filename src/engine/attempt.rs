@@ -23,7 +23,7 @@ use super::runner::{self, Runner};
 use super::services::CellContext;
 use super::session::SessionBook;
 use super::spaces::Spaces;
-use super::world::{Attempt, CutOffStarts, Deadline, describe, lock};
+use super::world::{Attempt, Deadline, describe, lock};
 use super::{checks, setup};
 use crate::config::RunPlan;
 use crate::domain::failure::Timer;
@@ -211,7 +211,7 @@ async fn conclude(
 ) -> Option<Failure> {
     let attempt = &executed.attempt;
     (finish.sessions, finish.streams) = lock(&attempt.sessions).take();
-    CutOffStarts { all: finish.cut_off, billable: finish.cut_off_billable } = *lock(&attempt.cut_off);
+    finish.cut_off = *lock(&attempt.cut_off);
     finish.warnings.append(&mut lock(&attempt.warnings));
     finish.script_log = std::mem::take(&mut *lock(&attempt.log));
     finish.note = executed.note;

@@ -29,6 +29,13 @@ pub enum EngineError {
         #[source]
         source: RuntimeError,
     },
+    /// Environments do not reach the gateway.
+    #[error("environments do not reach the gateway")]
+    Gateway {
+        /// Which address was tried, and from where.
+        #[source]
+        source: RuntimeError,
+    },
     /// What the cells of a harness need could not be made ready.
     #[error("harness `{harness}` cannot be made ready on the runtime `{runtime}`")]
     Prepare {
@@ -88,6 +95,10 @@ impl EngineError {
                 RuntimeError::Unavailable { hint, .. } | RuntimeError::Install { hint, .. } => Some(hint.clone()),
                 _ => None,
             },
+            Self::Gateway { source } => Some(match source {
+                RuntimeError::Unavailable { hint, .. } => format!("{hint}; `--no-check-gateway` starts all the same"),
+                _ => "`--no-check-gateway` starts all the same".to_owned(),
+            }),
             Self::Unkept { .. } => Some(
                 "see that there is space and that files can be written, then give the same command again".to_owned(),
             ),

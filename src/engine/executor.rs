@@ -14,6 +14,7 @@ use super::dispatcher::{Action, Dispatcher};
 use super::error::EngineError;
 use super::events::{EventSink, EventStream, Listener};
 use super::lease::Heartbeat;
+use super::preflight;
 use super::resume::{self, GoneOn};
 use super::services::{CellContext, Services};
 use super::worklist::{self, Changed, KnownCell};
@@ -30,6 +31,8 @@ pub struct RunOptions {
     pub accept_changes: bool,
     /// Run every cell, whatever is on record of it.
     pub again: bool,
+    /// Try before the first cell whether environments reach the gateway.
+    pub check_gateway: bool,
     /// Who hears the events.
     pub listeners: Vec<Listener>,
 }
@@ -70,6 +73,13 @@ pub async fn run(
             return Err(EngineError::Changed { changed: list.changed });
         }
         list.done += list.changed.len();
+    }
+    if options.check_gateway
+        && !list.to_run.is_empty()
+        && let Err(error) = preflight::gateway(&services).await
+    {
+        services.store.end_run(&services.run, true, services.clock.now()).await?;
+        return Err(error);
     }
     let (sink, stream) =
         EventStream::open(services.run.clone(), Arc::clone(&services.clock), services.store.clone(), options.listeners);

@@ -9,8 +9,9 @@ use super::error::EngineError;
 use super::journey::Journey;
 use super::services::{CellContext, Services};
 use super::spool::Ends;
+use super::world::CutOffStarts;
 use crate::domain::record::{Inputs, RECORD_SCHEMA, WorkspaceRecord};
-use crate::domain::{AttemptId, CellKey, Failure, Micros, RunRecord, SessionRecord, Usage, Verdict};
+use crate::domain::{AttemptId, CellKey, Failure, RunRecord, SessionRecord, Usage, Verdict};
 use crate::redact::Redactor;
 use crate::store::{ResultExtra, record_file};
 use crate::workspace::{Collected, Seeded};
@@ -28,10 +29,8 @@ pub(crate) struct Finish {
     began: Duration,
     /// How long an earlier host had executed it.
     before: Duration,
-    /// Starts of sessions whose cost nobody knows.
-    pub(crate) cut_off: u32,
-    /// Those of them that count against the budget.
-    pub(crate) cut_off_billable: u32,
+    /// Starts of sessions that were cut off.
+    pub(crate) cut_off: CutOffStarts,
     pub(crate) harness_version: Option<String>,
     /// Digest of the image that the environment was made from.
     pub(crate) image: Option<String>,
@@ -59,8 +58,7 @@ impl Finish {
             started_at,
             began,
             before: Duration::ZERO,
-            cut_off: 0,
-            cut_off_billable: 0,
+            cut_off: CutOffStarts::default(),
             harness_version: None,
             image: None,
             sessions: Vec::new(),
@@ -109,10 +107,9 @@ impl Finish {
         let transitions = journey.end(classes.terminal, cause.as_ref().map(ToString::to_string));
         let usage = self.sessions.iter().map(|session| session.usage).fold(Usage::ZERO, Usage::plus);
         // What a host that died had begun is in no session's record, and is not nothing.
-        let known = (self.cut_off == 0).then_some(Micros::ZERO);
+        let (known, billable) = self.cut_off.costs();
         let cost = self.sessions.iter().map(|session| session.cost).fold(known, |sum, cost| Some(sum? + cost?));
         // Starts that were cut off and are exempt cost the budget nothing, whatever they cost.
-        let billable = (self.cut_off_billable == 0).then_some(Micros::ZERO);
         let billable = self.sessions.iter().map(SessionRecord::billable).fold(billable, |sum, cost| Some(sum? + cost?));
         let (inputs, extra) = (self.inputs(), self.extra());
         let elapsed = self.before + services.clock.elapsed().saturating_sub(self.began);

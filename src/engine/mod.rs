@@ -23,9 +23,16 @@ pub(crate) mod journal;
 pub(crate) mod journey;
 pub(crate) mod keepsake;
 pub(crate) mod lease;
+#[cfg(feature = "gateway")]
+pub mod metering;
+#[cfg(not(feature = "gateway"))]
+#[path = "unmetered.rs"]
+pub mod metering;
 pub mod pacing;
 pub(crate) mod port;
+pub(crate) mod preflight;
 pub(crate) mod purse;
+pub(crate) mod reconcile;
 pub(crate) mod recovery;
 pub mod rehearsal;
 pub(crate) mod resume;

@@ -60,11 +60,19 @@ impl Purse {
 
     /// Takes note of what a session has cost by now. Returns what it may cost at most, if it is over that.
     pub(crate) fn spend(&mut self, session: u32, live: Micros, spent: Spent) -> Option<Micros> {
-        let open = self.open.get_mut(&session)?;
-        open.live = live.max(open.live);
-        let exempt = open.exempt;
-        let allowed = self.left_beside(Some(session), spent, exempt)?;
+        let allowed = self.allowed(session, live, spent)?;
         (live > allowed).then_some(allowed.max(Micros::ZERO))
+    }
+
+    /// Takes note of what a session has cost by now. Returns what it may cost at most, if nothing of that is left.
+    pub(crate) fn is_used_up(&mut self, session: u32, live: Micros, spent: Spent) -> Option<Micros> {
+        let allowed = self.allowed(session, live, spent)?;
+        (live >= allowed).then_some(allowed.max(Micros::ZERO))
+    }
+
+    /// Returns what the sessions that are not on the ledger yet have cost by now.
+    pub(crate) fn live(&self) -> Micros {
+        self.open.values().map(|open| open.live).sum()
     }
 
     /// Takes note that a session has ended and cost so much: it counts with that, and no more with what it was promised.
@@ -80,6 +88,13 @@ impl Purse {
     /// Tells whether a session counts here, rather than among what is spent.
     pub(crate) fn holds(&self, session: u32) -> bool {
         self.open.contains_key(&session)
+    }
+
+    fn allowed(&mut self, session: u32, live: Micros, spent: Spent) -> Option<Micros> {
+        let open = self.open.get_mut(&session)?;
+        open.live = live.max(open.live);
+        let exempt = open.exempt;
+        self.left_beside(Some(session), spent, exempt)
     }
 
     /// Returns what all sessions but one leave to it.
@@ -161,6 +176,17 @@ mod tests {
         none.begin(1, None, false);
         assert_eq!(none.spend(1, Micros::ZERO, spent(Micros::ZERO)), None);
         assert_eq!(none.spend(1, Micros::new(1), spent(Micros::ZERO)), Some(Micros::ZERO));
+    }
+
+    #[test]
+    fn before_a_request_a_limit_that_is_reached_to_the_cent_is_reached() {
+        let mut purse = purse(100);
+        purse.begin(1, None, false);
+        purse.begin(2, Some(dollars(30)), false);
+        assert_eq!(purse.is_used_up(1, dollars(69), spent(Micros::ZERO)), None);
+        assert_eq!(purse.is_used_up(1, dollars(70), spent(Micros::ZERO)), Some(dollars(70)));
+        assert_eq!(purse.live(), dollars(70));
+        assert_eq!(purse.is_used_up(3, dollars(70), spent(Micros::ZERO)), None, "not under way");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::spaces::SpaceError;
 use super::world::{Attempt, CutOffStarts, describe, lock};
 use crate::domain::Micros;
 use crate::script::{Answer, HostCall};
-use crate::store::{LedgerEntry, LedgerKind};
+use crate::store::{CallSums, LedgerEntry, LedgerKind};
 
 /// A call that was under way.
 #[derive(Debug)]
@@ -122,8 +122,8 @@ fn put_aside(spool: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Books every start of a session that was cut off, as a cost that nobody knows, and keeps its log. Doing it again
-/// changes nothing.
+/// Books every start of a session that was cut off by what the gateway saw of it, and as a cost that nobody knows where
+/// that may not be all; keeps its log. Doing it again changes nothing.
 async fn book(attempt: &Attempt, cut_off: &[CutOff]) -> Result<(), String> {
     let services = &attempt.context.services;
     let lost =
@@ -131,8 +131,6 @@ async fn book(attempt: &Attempt, cut_off: &[CutOff]) -> Result<(), String> {
     let mut starts = CutOffStarts::default();
     for (name, spool) in &lost {
         let exempt = is_exempt(attempt, cut_off, number_of(name));
-        starts.all += 1;
-        starts.billable += u32::from(!exempt);
         let entry = LedgerEntry {
             attempt: attempt.id.clone(),
             kind: LedgerKind::Spend,
@@ -142,13 +140,29 @@ async fn book(attempt: &Attempt, cut_off: &[CutOff]) -> Result<(), String> {
             at: services.clock.now(),
             note: Some("its host died while it ran".to_owned()),
         };
-        services.store.ledger_append(&entry).await.map_err(|error| describe(&error))?;
+        let booked = services.store.book_cut_off(&entry, number_of(name).unwrap_or(0), exempt).await;
+        let seen = booked.map_err(|error| describe(&error))?;
+        starts.add(&seen, exempt);
         let folder = attempt.folder.join("sessions").join(name.replacen("session-", "", 1));
         super::spool::keep(spool, &folder, &services.redactor).map_err(|error| describe(&error))?;
-        attempt.warn(format!("{} was cut off when its host died; what that start cost is unknown", readable(name)));
+        attempt.warn(format!("{} was cut off when its host died; {}", readable(name), what_it_cost(&seen)));
     }
     *lock(&attempt.cut_off) = starts;
     Ok(())
+}
+
+/// Says what a start that was cut off has cost.
+fn what_it_cost(seen: &CallSums) -> String {
+    let (calls, known) = (seen.calls, seen.known_cost);
+    match (calls, seen.is_exact()) {
+        (0, _) => "what that start cost is unknown".to_owned(),
+        (_, true) => format!("that start cost {known}, by the {calls} request(s) that the gateway saw of it"),
+        (_, false) => format!(
+            "what that start cost is unknown: at least {known}, by the {calls} request(s) that the gateway saw of it, of \
+             which {} had not ended",
+            seen.open
+        ),
+    }
 }
 
 /// Tells whether a start that was cut off stays off the budget, by the model that its session was to have, or has had

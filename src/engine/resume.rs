@@ -75,7 +75,8 @@ pub(crate) async fn go_on(context: &CellContext, orphan: &Orphan) -> Result<Gone
 /// [`EngineError::Store`] where that cannot be kept.
 pub(crate) async fn give_up(context: &CellContext, orphan: &Orphan, reason: &str) -> Result<(), EngineError> {
     let services = &context.services;
-    services.store.give_up_orphan(orphan, reason, services.clock.now()).await?;
+    let metered = services.plan.is_all_metered() && services.metering.doors().is_some();
+    services.store.give_up_orphan(orphan, reason, metered, services.clock.now()).await?;
     let (cell, number) = (&orphan.id.cell, orphan.id.number);
     let message = format!("{cell}: attempt {number} lost its host and is begun afresh: {reason}");
     context.events.emit(EventKind::Warning { message });

@@ -17,6 +17,7 @@ use crate::workspace::SeedCache;
 
 use super::cancel::CancelHandle;
 use super::events::EventSink;
+use super::metering::Metering;
 use super::pacing::Pacer;
 
 /// Everything that the cells of one run share.
@@ -49,12 +50,21 @@ pub struct Services {
     pub keys: HashMap<String, String>,
     /// What tokens cost.
     pub prices: PriceTable,
-    /// How fast sessions may begin at each provider.
+    /// How fast sessions may begin at each provider, where no gateway sees to it.
     pub pacer: Pacer,
+    /// The gateway that sessions go through.
+    pub metering: Metering,
     /// Who this host is, for claims.
     pub owner: Owner,
     /// This start of the run.
     pub run: RunHandle,
+}
+
+impl Services {
+    /// Ends what outlives the cells. Nothing of the run may be under way any more.
+    pub async fn shutdown(&self) {
+        self.metering.shutdown().await;
+    }
 }
 
 /// One cell on its way.

@@ -13,8 +13,10 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::book::SessionBook;
 use super::casting::{choose_harness, choose_model, own_reviewer};
+use super::metering::{self, Begins, Metered};
+use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
-use super::{accounts, ending, pacing};
+use super::{accounts, ending, pacing, reconcile};
 use crate::domain::failure::{ProviderFault, Timer};
 use crate::domain::session::SessionEnd;
 use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage};
@@ -45,7 +47,18 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
     }
     let workspace = attempt.path_of(call.workspace).await?;
     let setup = within_limits(attempt, setup).await?;
-    pacing::wait(attempt, &setup.model.provider, setup.index).await?;
+    let begins = Begins {
+        index: setup.index,
+        phase: call.phase.clone(),
+        role: setup.role,
+        model: &setup.model,
+        harness: setup.harness.name(),
+        max_cost: setup.max_cost,
+    };
+    let metered = metering::open(attempt, begins).await.map_err(|failure| attempt.halt(failure))?;
+    if metered.is_none() {
+        pacing::wait(attempt, &setup.model.provider, setup.index).await?;
+    }
     if let Some(warning) = own_reviewer(attempt, &setup.model, setup.role) {
         attempt.log("warn", &format!("session {}: {warning}", setup.index));
     }
@@ -56,21 +69,38 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
         label: call.label.clone(),
         phase: call.phase.clone(),
     });
-    let request = request(attempt, &setup, &call, workspace);
+    let request = request(attempt, &setup, &call, workspace, metered.as_ref());
     let spool = spool(attempt, setup.index);
     let began = (attempt.context.services.clock.now(), attempt.elapsed());
-    let result = match run(attempt, &setup, &request, &spool).await {
-        Ok(result) => result,
-        Err(error) => {
-            let record = record::broken_off(attempt, &setup, &call, began, &error);
-            keep(attempt, &record, &spool).await?;
-            return Err(refuse(attempt, &error));
-        }
+    let held = run(attempt, &setup, &request, &spool, metered.as_ref()).await;
+    let is_metered = metered.is_some();
+    let seen = match metered {
+        Some(metered) => Some(metered.close().await),
+        None => None,
     };
-    pacing::ended(attempt, &setup.model.provider, &result.end);
-    let record = record::of_result(attempt, &setup, &call, &result);
+    let mut record = match &held {
+        Ok(result) => record::of_result(attempt, &setup, &call, result),
+        Err(error) => record::broken_off(attempt, &setup, &call, began, error),
+    };
+    if let Some(seen) = seen {
+        reconcile::settle(&mut record, seen, tolerance(attempt, setup.harness.name()));
+    }
     keep(attempt, &record, &spool).await?;
-    answer(attempt, record)
+    match held {
+        Ok(result) => {
+            if !is_metered {
+                pacing::ended(attempt, &setup.model.provider, &result.end);
+            }
+            answer(attempt, record)
+        }
+        Err(error) => Err(refuse(attempt, &error)),
+    }
+}
+
+/// The share by which a harness's figures may differ from the gateway's.
+fn tolerance(attempt: &Attempt, harness: &str) -> f64 {
+    let harnesses = &attempt.context.services.plan.harnesses;
+    harnesses.iter().find(|entry| entry.name == harness).map_or(0.0, |entry| entry.manifest.tolerance)
 }
 
 /// Sets a session up and holds it, for who keeps no journal.
@@ -121,7 +151,20 @@ pub(crate) async fn take_up_log(
     let Some(result) = session::read_left(&*attempt.env, &*harness, &options, how).await? else { return Ok(None) };
     let timeout = (attempt.deadline.timer, attempt.deadline.limit);
     let setup = Setup { index, harness, model, role, resume: None, max_cost: None, timeout };
-    let record = record::of_result(attempt, &setup, call, &result);
+    let mut record = record::of_result(attempt, &setup, call, &result);
+    let left = match attempt.context.services.store.adopt_calls(&attempt.id, index).await {
+        Ok(left) => left,
+        Err(error) => return Ok(Some(Err(attempt.halt(Failure::Store { message: describe(&error) })))),
+    };
+    if left.calls > 0 {
+        let cost = left.cost.filter(|_| left.open == 0);
+        let usage = if left.open == 0 { left.usage } else { Usage::UNKNOWN };
+        reconcile::settle(
+            &mut record,
+            Seen { requests: left.calls, usage, cost },
+            tolerance(attempt, setup.harness.name()),
+        );
+    }
     Ok(Some(match keep(attempt, &record, &options.folder).await {
         Ok(()) => answer(attempt, record),
         Err(error) => Err(error),
@@ -205,13 +248,27 @@ fn time_for(attempt: &Attempt, own: Option<Duration>) -> Result<(Timer, Duration
     })
 }
 
-fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall, workspace: PathBuf) -> SessionRequest {
+fn request(
+    attempt: &Attempt,
+    setup: &Setup,
+    call: &SessionCall,
+    workspace: PathBuf,
+    metered: Option<&Metered>,
+) -> SessionRequest {
     let services = &attempt.context.services;
-    let api_key = setup.model.api_key_env.as_ref().and_then(|variable| services.keys.get(variable).cloned());
+    let mut model = setup.model.clone();
+    let api_key = match metered {
+        // The key stays with the gateway; what goes into the environment is good for this session alone.
+        Some(metered) => {
+            model.api_key_env = services.plan.key_variable(&setup.model).map(str::to_owned);
+            Some(metered.token().to_owned())
+        }
+        None => model.api_key_env.as_ref().and_then(|variable| services.keys.get(variable).cloned()),
+    };
     let home = attempt.env.home().to_owned();
     SessionRequest {
         prompt: call.prompt.clone(),
-        model: setup.model.clone(),
+        model,
         task: services.plan.tasks[attempt.context.cell().task].id.clone(),
         phase: call.phase.clone(),
         label: call.label.clone(),
@@ -221,7 +278,7 @@ fn request(attempt: &Attempt, setup: &Setup, call: &SessionCall, workspace: Path
         session_dir: home.join(format!(".refrain-session-{}", setup.index)),
         home,
         max_cost: setup.max_cost,
-        base_url: None,
+        base_url: metered.map(|metered| metered.base_url().to_owned()),
         api_key,
     }
 }
@@ -231,6 +288,7 @@ async fn run(
     setup: &Setup,
     request: &SessionRequest,
     spool: &Path,
+    metered: Option<&Metered>,
 ) -> Result<SessionResult, HarnessError> {
     let services = &attempt.context.services;
     let limits = Limits {
@@ -241,24 +299,31 @@ async fn run(
     };
     let options = SessionOptions {
         limits,
-        max_cost: setup.max_cost,
-        meter: Some(meter(attempt, setup.index)),
+        max_cost: setup.max_cost.filter(|_| metered.is_none()),
+        meter: Some(meter(attempt, setup, metered)),
+        ceiling: metered.map(|metered| Arc::clone(metered.ceiling())),
         price: price_of(attempt, &setup.model),
         ..SessionOptions::new(spool, Arc::clone(&services.clock))
     };
     let (sender, receiver) = mpsc::channel(64);
-    let provider = setup.model.provider.clone();
+    let provider = metered.is_none().then(|| setup.model.provider.clone());
     attempt.tracker.spawn(show(Arc::clone(attempt), (setup.index, provider), receiver));
     session::run(&*attempt.env, &*setup.harness, request, &options, Some(sender), &attempt.stop).await
 }
 
-/// Tells the attempt's purse what a session costs while it runs.
-fn meter(attempt: &Arc<Attempt>, session: u32) -> Arc<session::Meter> {
-    let attempt = Arc::clone(attempt);
+/// Tells the attempt's purse what a session costs while it runs, by its stream. Where the gateway sees its requests, the
+/// stream has no say: some count other sessions too, and all leave something out.
+fn meter(attempt: &Arc<Attempt>, setup: &Setup, metered: Option<&Metered>) -> Arc<session::Meter> {
+    let (attempt, session, own) = (Arc::clone(attempt), setup.index, setup.max_cost);
+    let seen = metered.map(|metered| Arc::clone(metered.seen()));
     Arc::new(move |live| {
+        if seen.as_ref().is_some_and(|seen| seen.load(Ordering::SeqCst)) {
+            return None;
+        }
         let mut book = lock(&attempt.sessions);
         let spent = book.spent();
-        book.purse.spend(session, live, spent)
+        let shared = book.purse.spend(session, live, spent);
+        own.filter(|own| live > *own).or(shared)
     })
 }
 
@@ -280,12 +345,19 @@ fn price_of(attempt: &Attempt, model: &Model) -> Option<Arc<session::Price>> {
     Some(Arc::new(move |usage: &Usage| price.cost(usage)))
 }
 
-/// Turns live events into signs of life, until the session ends.
-async fn show(attempt: Arc<Attempt>, (session, provider): (u32, String), mut events: mpsc::Receiver<AgentEvent>) {
+/// Turns live events into signs of life, until the session ends. `provider` is the one whose sessions a refusal slows
+/// down; `None` where the gateway sees to that.
+async fn show(
+    attempt: Arc<Attempt>,
+    (session, provider): (u32, Option<String>),
+    mut events: mpsc::Receiver<AgentEvent>,
+) {
     while let Some(event) = events.recv().await {
         // The other cells need not find that out by themselves.
-        if let AgentEvent::Retrying { fault: ProviderFault::RateLimited, retry_after } = &event {
-            pacing::throttled(&attempt, &provider, *retry_after);
+        if let (AgentEvent::Retrying { fault: ProviderFault::RateLimited, retry_after }, Some(provider)) =
+            (&event, &provider)
+        {
+            pacing::throttled(&attempt, provider, *retry_after);
         }
         let Some(text) = event.words() else { continue };
         let text = crate::redact::printable(attempt.context.services.redactor.redact(&text).as_str());

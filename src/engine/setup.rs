@@ -50,7 +50,8 @@ pub(crate) async fn open(
 /// Describes the agent's environment.
 pub(crate) fn agent_spec(context: &CellContext, id: &AttemptId, scratch: &Path) -> EnvironmentSpec {
     let image = context.image().map(str::to_owned);
-    EnvironmentSpec { image, container: container(context), ..agent_environment(id, scratch) }
+    let gateway = context.services.metering.doors();
+    EnvironmentSpec { image, container: container(context), gateway, ..agent_environment(id, scratch) }
 }
 
 /// Describes the agent's environment as far as it is needed to find it again.

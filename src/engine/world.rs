@@ -22,6 +22,7 @@ use crate::domain::{AttemptId, EventKind, Failure, Micros};
 use crate::runtime::{Command, Environment, ExecEnd, Output, RuntimeError};
 use crate::script::port::{BudgetAnswer, ExecAnswer, WorkspaceId};
 use crate::script::{Answer, HostCall, HostError};
+use crate::store::CallSums;
 use crate::workspace::{Seeded, WorkspaceError, WorkspaceFiles, collect_at};
 
 /// Bytes of output that an `exec` answer keeps of each stream.
@@ -42,12 +43,34 @@ pub(crate) struct Deadline {
     pub(crate) limit: Duration,
 }
 
-/// Starts of sessions whose cost nobody knows, since their host died.
+/// Starts of sessions that were cut off when their host died.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CutOffStarts {
-    pub(crate) all: u32,
-    /// Those whose cost would count against the budget.
-    pub(crate) billable: u32,
+    /// Those whose cost nobody knows.
+    pub(crate) unknown: u32,
+    /// Those of them whose cost would count against the budget.
+    pub(crate) unknown_billable: u32,
+    /// What they have cost, as far as the gateway saw it.
+    pub(crate) cost: Micros,
+    /// The part that counts against the budget.
+    pub(crate) billable: Micros,
+}
+
+impl CutOffStarts {
+    /// Adds a start by what the gateway saw of it.
+    pub(crate) fn add(&mut self, seen: &CallSums, exempt: bool) {
+        let unknown = !seen.is_exact();
+        self.unknown += u32::from(unknown);
+        self.unknown_billable += u32::from(unknown && !exempt);
+        self.cost += seen.known_cost;
+        self.billable += if exempt { Micros::ZERO } else { seen.known_cost };
+    }
+
+    /// What all of them have cost, and what of it counts against the budget; unknown where that of one is.
+    pub(crate) fn costs(&self) -> (Option<Micros>, Option<Micros>) {
+        let (cost, billable) = (self.cost, self.billable);
+        ((self.unknown == 0).then_some(cost), (self.unknown_billable == 0).then_some(billable))
+    }
 }
 
 /// The state of one executing attempt.

@@ -6,6 +6,7 @@
 //! Adapters never decide blame by themselves: they say what they saw.
 //! Start with [`declarative`]; [`scripted`] is the agent that plays a file, for demos and tests.
 
+pub mod ceiling;
 pub mod declarative;
 mod ending;
 pub mod json_lines;

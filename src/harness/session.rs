@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::ceiling::Ceiling;
 use super::ending::{self, Evidence, Stop};
 use super::lines::LineSplitter;
 use super::logs::{read_again, read_kept};
@@ -45,6 +46,8 @@ pub struct SessionOptions {
     pub max_cost: Option<Micros>,
     /// Hears the live cost, and may stop the command: for limits that several sessions share.
     pub meter: Option<Arc<Meter>>,
+    /// A ceiling that others watch: once it is reached, the command is stopped.
+    pub ceiling: Option<Arc<Ceiling>>,
     /// Prices the live tokens; without it the cost that the harness reports counts.
     pub price: Option<Arc<Price>>,
     /// A folder on the host for `stdout.log` and `stderr.log`; created when missing.
@@ -66,6 +69,7 @@ impl SessionOptions {
             result_grace: Self::RESULT_GRACE,
             max_cost: None,
             meter: None,
+            ceiling: None,
             price: None,
             folder: folder.into(),
             clock,
@@ -277,6 +281,7 @@ impl<'a> Watch<'a> {
         let (sender, mut chunks) = mpsc::channel(LIVE_CHUNKS);
         let output =
             Output::Spool { stdout: self.options.stdout_log(), stderr: self.options.stderr_log(), live: Some(sender) };
+        let ceiling = self.options.ceiling.clone();
         let inner = self.inner.clone();
         let exec = env.exec(command, output, &inner);
         tokio::pin!(exec);
@@ -291,9 +296,11 @@ impl<'a> Watch<'a> {
                     while let Ok(chunk) = chunks.try_recv() {
                         self.take(&chunk);
                     }
+                    self.at_ceiling();
                     return Ok(report?);
                 }
                 () = ring(&*clock, alarm) => self.ring(),
+                () = reached(ceiling.as_deref()), if self.stopped.is_none() => self.at_ceiling(),
             }
         }
     }
@@ -311,7 +318,7 @@ impl<'a> Watch<'a> {
         for event in events {
             match &event {
                 // What comes once we have stopped it is the stop's doing.
-                AgentEvent::Finished if !self.inner.is_cancelled() => {
+                AgentEvent::Finished if !self.inner.is_cancelled() && self.ceiling_reached().is_none() => {
                     let first = self.finished.map_or(now, |(_, first)| first);
                     self.finished = Some((now, first));
                 }
@@ -333,6 +340,18 @@ impl<'a> Watch<'a> {
         let shared = self.options.meter.as_ref().and_then(|meter| meter(spent));
         let own = self.options.max_cost.filter(|limit| spent > *limit);
         if let Some(limit) = own.or(shared).filter(|_| self.finished.is_none()) {
+            self.stop(Stop::Cost { limit, spent });
+        }
+    }
+
+    fn ceiling_reached(&self) -> Option<(Micros, Micros)> {
+        self.options.ceiling.as_ref()?.reached()
+    }
+
+    /// Stops the command at a ceiling, unless it had told its end before. A command that ended by itself meanwhile ended
+    /// because of it.
+    fn at_ceiling(&mut self) {
+        if let Some((limit, spent)) = self.ceiling_reached().filter(|_| self.finished.is_none()) {
             self.stop(Stop::Cost { limit, spent });
         }
     }
@@ -369,6 +388,13 @@ impl<'a> Watch<'a> {
         let Some((_, first)) = self.finished else { return false };
         let deadline = self.options.limits.timeout.filter(|(timer, _)| *timer != Timer::Idle);
         deadline.is_none_or(|(_, limit)| first.saturating_sub(self.began) < limit)
+    }
+}
+
+async fn reached(ceiling: Option<&Ceiling>) {
+    match ceiling {
+        Some(ceiling) => ceiling.wait().await,
+        None => std::future::pending().await,
     }
 }
 

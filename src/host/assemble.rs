@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use super::builder::Parts;
 use super::error::{Error, ErrorKind};
+#[cfg(feature = "gateway")]
+use super::gateway;
 use super::images::{self, ReadyHarness};
 use super::lua_adapter::LuaReaders;
 use super::reporting::Reporting;
@@ -15,6 +17,8 @@ use crate::config::RunPlan;
 use crate::config::orchestrator_manifest::{OrchestratorManifest, Origin};
 use crate::config::plan::{HarnessEntry, OrchestratorEntry};
 use crate::domain::AttemptState;
+#[cfg(not(feature = "gateway"))]
+use crate::engine::metering::Metering;
 use crate::engine::pacing::Pacer;
 use crate::engine::{self, CancelHandle, EngineError, Services};
 use crate::evaluator::{Evaluator, TestSuiteEvaluator};
@@ -48,11 +52,20 @@ pub(super) async fn run(
     let owner = Owner::current();
     let run = store.begin_run(&meta(parts, &plan, &owner, &images)).await?;
     take_up(parts, &plan, (&store, &layout, &*runtime)).await?;
+    let store = store.acting_as(owner.clone());
+    #[cfg(feature = "gateway")]
+    let metering = {
+        let (runtime, layout) = (&*runtime, &layout);
+        let around = gateway::Around { runtime, layout, store: &store, prices: &prices, redactor: &redactor };
+        gateway::start(parts, &plan, around).await?
+    };
+    #[cfg(not(feature = "gateway"))]
+    let metering = Metering::default();
     let (reporting, listener) = Reporting::start(reporters)
         .map_err(|error| Error::new(ErrorKind::Other, "cannot start a thread").caused_by(error))?;
     let services = Services {
         clock: Arc::clone(&parts.clock),
-        store: store.acting_as(owner.clone()),
+        store,
         seeds: SeedCache::new(layout.seeds()),
         layout,
         runtime,
@@ -65,6 +78,7 @@ pub(super) async fn run(
         keys,
         prices,
         pacer: Pacer::default(),
+        metering,
         owner,
         run,
         plan,
@@ -76,6 +90,7 @@ pub(super) async fn run(
         listeners: vec![listener],
         accept_changes: false,
         again: false,
+        check_gateway: true,
     })
 }
 
@@ -201,8 +216,8 @@ impl ScriptFiles for Embedded {
 }
 
 fn keys(parts: &Parts, plan: &RunPlan) -> HashMap<String, String> {
-    let named = plan.models.iter().filter_map(|model| model.api_key_env.as_ref());
-    named.filter_map(|name| Some((name.clone(), parts.environment.get(name)?.clone()))).collect()
+    let named = plan.models.iter().filter_map(|model| plan.key_variable(model));
+    named.filter_map(|name| Some((name.to_owned(), parts.environment.get(name)?.clone()))).collect()
 }
 
 /// Takes up what an earlier host left: results that it wrote but did not store, attempts that it did not end. Those that

@@ -98,7 +98,9 @@ impl From<EngineError> for Error {
             | EngineError::UnknownRuntime { .. }
             | EngineError::Changed { .. }
             | EngineError::Unpriced { .. } => ErrorKind::Configuration,
-            EngineError::Runtime { .. } | EngineError::Prepare { .. } => ErrorKind::Runtime,
+            EngineError::Runtime { .. } | EngineError::Prepare { .. } | EngineError::Gateway { .. } => {
+                ErrorKind::Runtime
+            }
         };
         let hint = error.hint();
         let message = error.to_string();
@@ -107,6 +109,7 @@ impl From<EngineError> for Error {
             EngineError::Runtime { source, .. } | EngineError::Prepare { source, .. } => {
                 Self::new(kind, message).caused_by(source)
             }
+            EngineError::Gateway { source } => Self::new(kind, message).caused_by(source),
             EngineError::File { source, .. } => Self::new(kind, message).caused_by(source),
             _ => Self::new(kind, message),
         }

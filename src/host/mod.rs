@@ -9,11 +9,15 @@ mod advice;
 mod assemble;
 mod builder;
 mod error;
+#[cfg(feature = "gateway")]
+mod gateway;
 mod images;
 mod lua_adapter;
 mod rehearsing;
 mod reporting;
 mod run;
+#[cfg(feature = "gateway")]
+mod standalone;
 
 use std::path::Path;
 
@@ -25,6 +29,8 @@ pub use builder::{Host, HostBuilder};
 pub use error::{Error, ErrorKind};
 pub use images::ReadyHarness;
 pub use run::Run;
+#[cfg(feature = "gateway")]
+pub use standalone::{StandaloneDoor, StandaloneGateway, StandaloneOptions};
 
 /// Makes the harness that a run file declares, with its `adapter.lua` where it has one. `program` is the path of this
 /// program, for harnesses that call it.

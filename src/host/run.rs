@@ -18,6 +18,7 @@ pub struct Run {
     pub(super) listeners: Vec<Listener>,
     pub(super) accept_changes: bool,
     pub(super) again: bool,
+    pub(super) check_gateway: bool,
 }
 
 impl Run {
@@ -45,6 +46,13 @@ impl Run {
         self
     }
 
+    /// Tries, before the first cell, whether environments reach the gateway. It is tried unless this says no; each session
+    /// finds out by itself in any case.
+    pub fn check_gateway(mut self, check: bool) -> Self {
+        self.check_gateway = check;
+        self
+    }
+
     /// Runs every cell that is not decided yet, and returns the totals over all starts of this run.
     ///
     /// # Errors
@@ -52,8 +60,15 @@ impl Run {
     /// An [`Error`] where results cannot be kept, or where finished cells were made from something else. What was
     /// finished stays finished; the same call goes on from there.
     pub async fn execute(self) -> Result<RunSummary, Error> {
-        let options = RunOptions { accept_changes: self.accept_changes, again: self.again, listeners: self.listeners };
+        let options = RunOptions {
+            accept_changes: self.accept_changes,
+            again: self.again,
+            check_gateway: self.check_gateway,
+            listeners: self.listeners,
+        };
+        let services = Arc::clone(&self.services);
         let result = engine::run(self.services, self.cancel, options).await;
+        services.shutdown().await;
         // The listeners are gone with the engine, so the reporters come to their end.
         let reporting = self.reporting;
         let joined = tokio::task::spawn_blocking(move || reporting.finish()).await;

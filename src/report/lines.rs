@@ -76,6 +76,7 @@ pub(super) fn lines(kind: &EventKind, finished: usize, total: usize, width: Opti
         EventKind::StateChanged { .. }
         | EventKind::SessionStarted { .. }
         | EventKind::SessionProgress { .. }
+        | EventKind::SessionSpend { .. }
         | EventKind::SessionFinished { .. }
         | EventKind::ScriptLog { .. } => Vec::new(),
     }

@@ -39,10 +39,12 @@ impl Store {
         })
     }
 
-    /// Ends an orphaned attempt like [`Store::mark_orphaned`], and says why it could not be gone on with.
-    pub fn give_up_orphan(&self, orphan: &Orphan, reason: &str, at: Timestamp) -> Ticket<bool> {
+    /// Ends an orphaned attempt like [`Store::mark_orphaned`], and says why it could not be gone on with. `metered` says that
+    /// its host is dead and that all its sessions could spend passed the gateway: then its captured calls are what it cost,
+    /// if they have all ended.
+    pub fn give_up_orphan(&self, orphan: &Orphan, reason: &str, metered: bool, at: Timestamp) -> Ticket<bool> {
         let (orphan, message) = (orphan.clone(), format!("{}; {reason}", Failure::HostLost));
-        self.write(move |tx| attempts::mark_orphaned(tx, &orphan, &message, at))
+        self.write(move |tx| attempts::mark_orphaned(tx, &orphan, (&message, metered), at))
     }
 }
 

@@ -123,7 +123,7 @@ impl Store {
     /// ([`super::LedgerTotals::assumed`]) until somebody finds out what it spent.
     pub fn mark_orphaned(&self, orphan: &Orphan, at: Timestamp) -> Ticket<bool> {
         let orphan = orphan.clone();
-        self.write(move |tx| mark_orphaned(tx, &orphan, &Failure::HostLost.to_string(), at))
+        self.write(move |tx| mark_orphaned(tx, &orphan, (&Failure::HostLost.to_string(), false), at))
     }
 
     /// Returns the attempts of a cell, oldest first.
@@ -319,8 +319,14 @@ fn under_way(tx: &Connection, run: &RunName) -> Result<Vec<Orphan>, Fault> {
     Ok(found)
 }
 
-/// Ends an orphaned attempt; `message` says why.
-pub(super) fn mark_orphaned(tx: &Connection, orphan: &Orphan, message: &str, at: Timestamp) -> Result<bool, Fault> {
+/// Ends an orphaned attempt; `message` says why. `metered`: its host is dead, and all that its sessions could spend passed
+/// the gateway.
+pub(super) fn mark_orphaned(
+    tx: &Connection,
+    orphan: &Orphan,
+    (message, metered): (&str, bool),
+    at: Timestamp,
+) -> Result<bool, Fault> {
     let (id, owner, failure) = (&orphan.id, &orphan.owner, Failure::HostLost);
     let untouched = AttemptState::STEPS.into_iter().take_while(|step| *step != AttemptState::Executing);
     let cost = untouched.into_iter().any(|step| step == orphan.state).then_some(0);
@@ -365,9 +371,14 @@ pub(super) fn mark_orphaned(tx: &Connection, orphan: &Orphan, message: &str, at:
     if cost.is_some() {
         ledger::release_rest(tx, id, "orphaned", at)?;
     } else {
-        calls::book_orphaned(tx, id, at)?;
-        // What its open session has cost beyond that nobody knows: the run's sums are lower bounds from here on.
-        ledger::cut_off(tx, id, message, at)?;
+        let seen = calls::book_orphaned(tx, id, at)?;
+        if metered && seen.is_exact() {
+            ledger::release_rest(tx, id, "orphaned", at)?;
+            calls::settle_orphaned(tx, id, &seen)?;
+        } else {
+            // What its open session has cost beyond that nobody knows: the run's sums are lower bounds from here on.
+            ledger::cut_off(tx, id, message, at)?;
+        }
     }
     results::refresh_costs(tx, &id.run, &id.cell)?;
     Ok(true)

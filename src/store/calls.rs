@@ -16,7 +16,7 @@ use super::ledger::{self, LedgerEntry, LedgerKind};
 use super::owner::Owner;
 use super::row::{Columns, count, money, time, to_json, tokens, unknown};
 use super::worker::Ticket;
-use crate::domain::exchange::{Attribution, Exchange, ExchangeEnd, Trace};
+use crate::domain::exchange::{Attribution, Exchange, ExchangeEnd, Trace, UsageSource};
 use crate::domain::{AttemptId, CellId, Micros, ModelRole, RunName, Usage};
 
 /// A request to a provider as it is on record.
@@ -39,6 +39,19 @@ pub struct CapturedBodies {
     pub answer: Vec<u8>,
     /// Whether one of them was cut.
     pub cut: bool,
+}
+
+/// Whose figures count for a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionMetering {
+    /// Its cell.
+    pub cell: CellId,
+    /// Its attempt.
+    pub attempt: u32,
+    /// Who counted; unknown in older records.
+    pub source: Option<UsageSource>,
+    /// Where the harness's figures differ from those of the gateway.
+    pub discrepancies: Vec<String>,
 }
 
 /// Sums over captured calls.
@@ -115,6 +128,30 @@ impl Store {
                 .optional()?;
             let Some((cut, request, answer)) = row else { return Ok(None) };
             Ok(Some(CapturedBodies { request: unpacked(&request)?, answer: unpacked(&answer)?, cut }))
+        })
+    }
+
+    /// Returns, for each session of a run, whose figures count and where the harness's differ.
+    pub fn metering(&self, run: &RunName) -> Ticket<Vec<SessionMetering>> {
+        let run = run.clone();
+        self.read(move |tx| {
+            let mut statement = tx.prepare_cached(
+                "SELECT cell_id, attempt, json_extract(record_json, '$.usage_source') AS source,
+                   coalesce(json_extract(record_json, '$.discrepancies'), '[]') AS discrepancies
+                 FROM sessions WHERE run_name = ?1 ORDER BY cell_id, attempt, session",
+            )?;
+            let mut rows = statement.query([run.as_str()])?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Columns::of(row);
+                found.push(SessionMetering {
+                    cell: row.cell()?,
+                    attempt: row.small("attempt")?,
+                    source: row.known_named("source", UsageSource::parse)?,
+                    discrepancies: row.json("discrepancies")?,
+                });
+            }
+            Ok(found)
         })
     }
 
@@ -220,14 +257,14 @@ fn booked(tx: &Connection, attempt: &AttemptId, reference: &str) -> Result<CallS
 
 /// Books what the gateway saw of an attempt that is given up, beyond its sessions on record, and lowers its reservation
 /// by it. What cannot be told counts against the budget.
-pub(super) fn book_orphaned(tx: &Connection, id: &AttemptId, at: Timestamp) -> Result<(), Fault> {
+pub(super) fn book_orphaned(tx: &Connection, id: &AttemptId, at: Timestamp) -> Result<CallSums, Fault> {
     const REFERENCE: &str = "calls of a lost host";
     if !ledger::has_spend(tx, id, REFERENCE)? {
         book(tx, ("", false), (id, None), REFERENCE)?;
     }
     let sums = booked(tx, id, REFERENCE)?;
     if sums.calls == 0 {
-        return Ok(());
+        return Ok(sums);
     }
     let entry = |kind, amount: Micros| LedgerEntry {
         attempt: id.clone(),
@@ -243,6 +280,19 @@ pub(super) fn book_orphaned(tx: &Connection, id: &AttemptId, at: Timestamp) -> R
     if freed > Micros::ZERO {
         ledger::append(tx, &entry(LedgerKind::Release, -freed))?;
     }
+    Ok(sums)
+}
+
+/// Sets the cost of an attempt that is given up: that of its sessions on record and of the calls beyond them.
+pub(super) fn settle_orphaned(tx: &Connection, id: &AttemptId, seen: &CallSums) -> Result<(), Fault> {
+    tx.prepare_cached(
+        "UPDATE attempts SET (total_cost_micros, billable_micros) = (
+           SELECT iif(count(*) = count(cost_micros), coalesce(sum(cost_micros), 0) + ?4, NULL),
+             iif(count(*) = count(billable_micros), coalesce(sum(billable_micros), 0) + ?4, NULL)
+           FROM sessions WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3)
+         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3",
+    )?
+    .execute(params![id.run.as_str(), id.cell.as_str(), id.number, money(Some(seen.known_cost))])?;
     Ok(())
 }
 

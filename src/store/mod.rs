@@ -47,7 +47,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 pub use attempts::{AttemptRow, AttemptStart, Orphan};
-pub use calls::{CallSums, CapturedBodies, CapturedCall};
+pub use calls::{CallSums, CapturedBodies, CapturedCall, SessionMetering};
 pub use check::CheckReport;
 pub use connection::BUSY_TIMEOUT;
 pub use error::{Cause, StoreError};

@@ -202,7 +202,7 @@ fn put_result(tx: &Connection, record: &RunRecord, extra: &ResultExtra) -> Resul
         ":first_attempt": known_count(extra.time_to_first_attempt_ms),
         ":duration": count(record.duration_ms),
         ":sessions": count(record.sessions.len() as u64),
-        ":api_calls": known_count(sum_known(record.sessions.iter().map(|session| session.turns))),
+        ":api_calls": known_count(sum_known(record.sessions.iter().map(|session| session.api_calls.or(session.turns)))),
         ":tool_calls": known_count(sum_known(record.sessions.iter().map(|session| session.tool_calls))),
         ":at": time(record.finished_at),
         ":retries": extra.retry_count,

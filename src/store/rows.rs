@@ -63,7 +63,7 @@ pub struct ResultRow {
     pub duration_ms: u64,
     /// Sessions of this attempt.
     pub num_sessions: u64,
-    /// Model turns of this attempt.
+    /// Requests of this attempt as the gateway saw them; model turns as the harness tells them where it saw none.
     pub num_api_calls: Option<u64>,
     /// Tool calls of this attempt.
     pub num_tool_calls: Option<u64>,

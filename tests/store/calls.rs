@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use refrain::domain::{
-    AttemptId, Attribution, Exchange, ExchangeEnd, ExitClass, Micros, ModelRole, SessionRecord, Trace, Usage,
-    UsageSource,
+    AttemptId, AttemptState, Attribution, Exchange, ExchangeEnd, ExitClass, Micros, ModelRole, SessionRecord, Trace,
+    Transition, Usage, UsageSource,
 };
 use refrain::store::{CallSums, CapturedBodies, LedgerEntry, LedgerKind, Owner, Store};
 
@@ -56,6 +56,10 @@ fn adopted(store: &Store, id: &AttemptId) -> Store {
     let next = Owner { pid: 2, ..Owner::current() };
     store.adopt_attempt(&orphan, &next).wait().unwrap().expect("nobody was faster");
     store.acting_as(next)
+}
+
+fn executing() -> Transition {
+    Transition { from: AttemptState::StartingAgent, to: AttemptState::Executing, at: at(2), reason: None }
 }
 
 fn entry(id: &AttemptId, reference: &str) -> LedgerEntry {
@@ -186,20 +190,31 @@ fn a_host_that_was_believed_dead_books_nothing_twice() {
 }
 
 #[test]
+fn an_attempt_that_is_given_up_costs_what_the_gateway_saw_where_that_is_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _, id) = begun(&folder);
+    store.add_transition(&id, &executing()).wait().unwrap();
+    store.end_call(&exchange("x1", &id, 1, Some(100)), None).wait().unwrap();
+    store.add_session(&id, &metered(1, Some(100)), Some(Micros::new(100))).wait().unwrap();
+    store.end_call(&exchange("x2", &id, 2, Some(11)), None).wait().unwrap();
+    let orphan = store.orphaned_attempts(&run("nightly"), |_| false).wait().unwrap().remove(0);
+    store.give_up_orphan(&orphan, "its environment is gone", true, at(9)).wait().unwrap();
+    let totals = store.ledger_totals(&id.run).wait().unwrap();
+    assert_eq!((totals.total, totals.unknown, totals.assumed), (Micros::new(111), 0, Micros::ZERO));
+    let row = store.attempts(&id.run, &id.cell).wait().unwrap().remove(0);
+    assert_eq!((row.cost, row.billable), (Some(Micros::new(111)), Some(Micros::new(111))));
+    assert!(store.check(None).wait().unwrap().is_clean());
+}
+
+#[test]
 fn an_attempt_that_is_given_up_leaves_what_was_seen_on_the_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _, id) = begun(&folder);
-    let step = refrain::domain::Transition {
-        from: refrain::domain::AttemptState::StartingAgent,
-        to: refrain::domain::AttemptState::Executing,
-        at: at(2),
-        reason: None,
-    };
-    store.add_transition(&id, &step).wait().unwrap();
+    store.add_transition(&id, &executing()).wait().unwrap();
     store.end_call(&exchange("x1", &id, 1, Some(100)), None).wait().unwrap();
     store.begin_call(&exchange("x2", &id, 1, None)).wait().unwrap();
     let orphan = store.orphaned_attempts(&run("nightly"), |_| false).wait().unwrap().remove(0);
-    store.give_up_orphan(&orphan, "its environment is gone", at(9)).wait().unwrap();
+    store.give_up_orphan(&orphan, "its environment is gone", true, at(9)).wait().unwrap();
     let totals = store.ledger_totals(&id.run).wait().unwrap();
     assert_eq!((totals.total, totals.billable_spent, totals.unknown), (Micros::new(100), Micros::new(100), 1));
     assert!(store.calls(&id.run, None).wait().unwrap().iter().all(|call| !call.under_way));

@@ -1,0 +1,228 @@
+//! The gateway of a run: its sessions' capabilities, their ceilings while they run, and what of it is stored.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+
+use super::reconcile::Seen;
+use super::world::{Attempt, describe, lock};
+use crate::config::gateway::{Route, place_of};
+use crate::domain::{Attribution, EventKind, Exchange, Failure, Micros, Model, ModelRole, Trace};
+use crate::gateway::{
+    Bodies, Capability, Gateway, GatewayError, GatewayOptions, Grant, Guard, Key, Listen, Recorder, RecorderError,
+    Totals,
+};
+use crate::harness::ceiling::Ceiling;
+use crate::runtime::GatewayDoors;
+use crate::store::{CapturedBodies, Store};
+
+/// The gateway of a run, where it has one.
+#[derive(Default)]
+pub struct Metering(Option<Running>);
+
+struct Running {
+    gateway: Gateway,
+    doors: GatewayDoors,
+    /// What this start's sessions have cost through it, as far as it is known, in micro-dollars.
+    cost: Arc<AtomicI64>,
+}
+
+impl Metering {
+    /// Starts a gateway whose exchanges are kept in `store`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gateway::start`].
+    pub async fn start(options: GatewayOptions, store: Store) -> Result<Self, GatewayError> {
+        let gateway = Gateway::start(options, Arc::new(StoreRecorder { store })).await?;
+        let mut doors = GatewayDoors::default();
+        for address in gateway.addresses() {
+            match address {
+                Listen::Tcp(address) => doors.tcp = Some(*address),
+                Listen::Unix(path) => doors.unix = Some(path.clone()),
+            }
+        }
+        Ok(Self(Some(Running { gateway, doors, cost: Arc::default() })))
+    }
+
+    /// Returns where it listens; `None` where there is none.
+    pub(crate) fn doors(&self) -> Option<GatewayDoors> {
+        self.0.as_ref().map(|running| running.doors.clone())
+    }
+
+    /// Ends it, once nothing of the run needs it any more.
+    pub(crate) async fn shutdown(&self) {
+        if let Some(running) = &self.0 {
+            running.gateway.shutdown().await;
+        }
+    }
+}
+
+/// Keeps exchanges in a store.
+pub struct StoreRecorder {
+    /// The store.
+    pub store: Store,
+}
+
+#[async_trait]
+impl Recorder for StoreRecorder {
+    fn begun(&self, exchange: &Exchange) {
+        // Sent at once; a store that fails says so at the exchange's end.
+        drop(self.store.begin_call(exchange));
+    }
+
+    async fn ended(&self, exchange: Exchange, bodies: Option<Bodies>) -> Result<(), RecorderError> {
+        let bodies = bodies.map(|Bodies { request, answer, cut }| CapturedBodies { request, answer, cut });
+        let stored = self.store.end_call(&exchange, bodies).await;
+        stored.map_err(|error| RecorderError { message: describe(&error) })
+    }
+}
+
+/// A session that is about to begin.
+pub(crate) struct Begins<'a> {
+    pub(crate) index: u32,
+    pub(crate) phase: Option<String>,
+    pub(crate) role: Option<ModelRole>,
+    pub(crate) model: &'a Model,
+    pub(crate) harness: &'a str,
+    pub(crate) max_cost: Option<Micros>,
+}
+
+/// A session's way through the gateway.
+pub(crate) struct Metered {
+    capability: Capability,
+    base_url: String,
+    ceiling: Arc<Ceiling>,
+    seen: Arc<AtomicBool>,
+}
+
+impl Metered {
+    /// Returns what stands for the model's key.
+    pub(crate) fn token(&self) -> &str {
+        self.capability.token()
+    }
+
+    /// Returns where the gateway stands for the provider, as the environment reaches it.
+    pub(crate) fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Returns what is reached when the session may spend no more.
+    pub(crate) fn ceiling(&self) -> &Arc<Ceiling> {
+        &self.ceiling
+    }
+
+    /// Returns a flag that is set once a request of the session has come.
+    pub(crate) fn seen(&self) -> &Arc<AtomicBool> {
+        &self.seen
+    }
+
+    /// Ends the session's leave; what it began is recorded when this returns.
+    pub(crate) async fn close(self) -> Seen {
+        let totals = self.capability.close().await;
+        Seen { requests: totals.requests, usage: totals.usage, cost: totals.cost }
+    }
+}
+
+/// Opens a session's way through the gateway; `None` where it goes by itself.
+///
+/// # Errors
+///
+/// The gateway cannot be reached from the environment, or does not know the model's provider.
+pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<Option<Metered>, Failure> {
+    let services = &attempt.context.services;
+    let (plan, model) = (&services.plan, begins.model);
+    let Some(running) = &services.metering.0 else { return Ok(None) };
+    let entry = plan.harnesses.iter().find(|entry| entry.name == begins.harness);
+    if entry.is_none_or(|entry| plan.route(entry, model) != Route::Gateway) {
+        return Ok(None);
+    }
+    let address = attempt.env.gateway_address().await;
+    let address = address.map_err(|error| Failure::Runtime { message: describe(&error) })?;
+    let (ceiling, seen) = (Arc::new(Ceiling::default()), Arc::new(AtomicBool::new(false)));
+    let guard = SessionGuard {
+        attempt: Arc::clone(attempt),
+        session: begins.index,
+        own: begins.max_cost,
+        ceiling: Arc::clone(&ceiling),
+        seen: Arc::clone(&seen),
+        run_cost: Arc::clone(&running.cost),
+        told: Mutex::default(),
+    };
+    let grant = Grant {
+        attribution: Attribution {
+            run: attempt.id.run.clone(),
+            cell: Some(attempt.id.cell.clone()),
+            attempt: attempt.id.number,
+            session: begins.index,
+            phase: begins.phase,
+            role: begins.role,
+            trace: Trace::Agent,
+        },
+        provider: model.provider.clone(),
+        key: plan.key_variable(model).and_then(|variable| services.keys.get(variable)).map(Key::new),
+        base_url: place_of(model).map(str::to_owned),
+        guard: Some(Arc::new(guard)),
+    };
+    let capability =
+        running.gateway.open(grant).map_err(|error| Failure::Configuration { message: describe(&error) })?;
+    let base_url = format!("{}{}", address.trim_end_matches('/'), capability.path());
+    Ok(Some(Metered { capability, base_url, ceiling, seen }))
+}
+
+/// The ceilings of a session: its own, and the purse that it shares.
+struct SessionGuard {
+    attempt: Arc<Attempt>,
+    session: u32,
+    own: Option<Micros>,
+    ceiling: Arc<Ceiling>,
+    seen: Arc<AtomicBool>,
+    run_cost: Arc<AtomicI64>,
+    /// What of the session's cost is in the run's.
+    told: Mutex<Micros>,
+}
+
+impl Guard for SessionGuard {
+    fn refuses(&self, totals: &Totals) -> Option<String> {
+        self.seen.store(true, Ordering::SeqCst);
+        let live = totals.known_cost;
+        let shared = {
+            let mut book = lock(&self.attempt.sessions);
+            let spent = book.spent();
+            book.purse.is_used_up(self.session, live, spent)
+        };
+        let limit = self.own.filter(|own| live >= *own).or(shared)?;
+        // Before the harness hears of it: what it prints about it is not why the session ends.
+        self.ceiling.reach(limit, live);
+        Some(format!("cost limit of {limit} reached: {live} spent"))
+    }
+
+    fn spent(&self, totals: &Totals) {
+        let live = totals.known_cost;
+        let attempt_cost = {
+            let mut book = lock(&self.attempt.sessions);
+            let spent = book.spent();
+            // Whether it is over its limit is asked before the next request.
+            let _ = book.purse.spend(self.session, live, spent);
+            spent.total + book.purse.live()
+        };
+        let more = {
+            let mut told = lock(&self.told);
+            let more = (live - *told).max(Micros::ZERO);
+            *told += more;
+            more
+        };
+        let run_cost = Micros::new(self.run_cost.fetch_add(more.get(), Ordering::SeqCst)) + more;
+        self.attempt.context.events.emit(EventKind::SessionSpend {
+            cell: self.attempt.id.cell.clone(),
+            attempt: self.attempt.id.number,
+            session: self.session,
+            requests: totals.requests,
+            usage: totals.usage,
+            cost: totals.cost,
+            attempt_cost,
+            run_cost,
+        });
+    }
+}

@@ -1,0 +1,104 @@
+//! The gateway of a run, started before its first cell.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use super::builder::Parts;
+use super::error::Error;
+use crate::budget::PriceTable;
+use crate::config::RunPlan;
+use crate::config::gateway::{GatewayMode, Recording, place_of};
+use crate::engine::EngineError;
+use crate::engine::metering::Metering;
+use crate::gateway::{GatewayError, GatewayOptions, Listen, Provider, Stalls};
+use crate::redact::Redactor;
+use crate::runtime::{GatewayDoors, Runtime};
+use crate::store::{Layout, Store};
+
+/// The most bytes of a body that are kept.
+pub(super) const BODY_LIMIT: usize = 1024 * 1024;
+
+/// What a gateway is started with, beside the plan.
+pub(super) struct Around<'a> {
+    pub(super) runtime: &'a dyn Runtime,
+    pub(super) layout: &'a Layout,
+    pub(super) store: &'a Store,
+    pub(super) prices: &'a PriceTable,
+    pub(super) redactor: &'a Arc<Redactor>,
+}
+
+/// Starts the gateway of a run, if any of its sessions goes through one.
+pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> Result<Metering, Error> {
+    if !plan.uses_gateway() {
+        return Ok(Metering::default());
+    }
+    let doors = match around.runtime.gateway_doors(plan.container.network, &around.layout.scratch_root()).await {
+        Ok(doors) => doors,
+        Err(error) if plan.gateway.mode == GatewayMode::On => {
+            return Err(EngineError::Runtime { name: plan.runtime.clone(), source: error }.into());
+        }
+        Err(error) => {
+            tracing::warn!(%error, "sessions go past the gateway");
+            return Ok(Metering::default());
+        }
+    };
+    let listen = listen(plan, &doors);
+    if listen.is_empty() {
+        // Environments without any way out ask no provider either.
+        return Ok(Metering::default());
+    }
+    let options = GatewayOptions {
+        listen,
+        providers: providers(plan),
+        prices: around.prices.clone(),
+        redactor: Arc::clone(around.redactor),
+        clock: Arc::clone(&parts.clock),
+        stalls: Stalls::default(),
+        bodies: (plan.gateway.record == Recording::Bodies).then_some(BODY_LIMIT),
+    };
+    Metering::start(options, around.store.clone()).await.map_err(failed)
+}
+
+/// Says why a gateway did not start, and what to do.
+pub(super) fn failed(error: GatewayError) -> Error {
+    let hint = match &error {
+        GatewayError::Taken { .. } => "leave `gateway.port` out for a free port, or name another one",
+        GatewayError::Bind { .. } => {
+            "`gateway.host` must be an address of this machine: leave it out for the usual one"
+        }
+        _ => "see docs/guide/gateway.md",
+    };
+    Error::configuration(error.to_string()).caused_by(error).hinting(hint.to_owned())
+}
+
+/// Where the runtime's environments reach it, as far as the run says nothing else.
+fn listen(plan: &RunPlan, doors: &GatewayDoors) -> Vec<Listen> {
+    let own = (plan.gateway.host, plan.gateway.port);
+    let tcp = doors.tcp.map(|address| {
+        let host: IpAddr = own.0.unwrap_or(address.ip());
+        Listen::Tcp(SocketAddr::new(host, own.1.unwrap_or(address.port())))
+    });
+    tcp.into_iter().chain(doors.unix.clone().map(Listen::Unix)).collect()
+}
+
+/// The providers of a run, and those that only a model's own address says where they are.
+fn providers(plan: &RunPlan) -> Vec<Provider> {
+    let mut all: Vec<Provider> = plan
+        .providers
+        .iter()
+        .map(|known| Provider {
+            name: known.name.clone(),
+            base_url: known.base_url.clone(),
+            concurrency: known.concurrency,
+            requests_per_minute: known.requests_per_minute,
+        })
+        .collect();
+    for model in &plan.models {
+        let Some(place) = place_of(model) else { continue };
+        if !all.iter().any(|known| known.name == model.provider) {
+            let (name, base_url) = (model.provider.clone(), place.to_owned());
+            all.push(Provider { name, base_url, concurrency: None, requests_per_minute: None });
+        }
+    }
+    all
+}

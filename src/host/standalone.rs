@@ -1,0 +1,174 @@
+//! A gateway without a run: for programs that somebody starts by hand, and for checks of the meter.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::{Error, ErrorKind};
+use super::gateway::{BODY_LIMIT, failed};
+use crate::budget::PriceTable;
+use crate::clock::SystemClock;
+use crate::config::gateway::{ProviderEntry, Recording};
+use crate::domain::{Attribution, Micros, RunName, Trace, Usage};
+use crate::engine::metering::StoreRecorder;
+use crate::gateway::{Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
+use crate::redact::Redactor;
+use crate::store::{Owner, Store};
+
+/// The name under which the exchanges of a gateway without a run are kept.
+const RUN: &str = "gateway";
+
+/// What a gateway without a run works with.
+#[derive(Debug, Clone)]
+pub struct StandaloneOptions {
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The database for its exchanges.
+    pub db: PathBuf,
+    /// The providers.
+    pub providers: Vec<ProviderEntry>,
+    /// Values of the variables with keys. They go to the providers and nowhere else.
+    pub keys: BTreeMap<String, String>,
+    /// What is kept of each exchange.
+    pub record: Recording,
+    /// The most that all of it may cost.
+    pub max_cost: Option<Micros>,
+}
+
+/// A gateway without a run. It ends with [`StandaloneGateway::close`].
+pub struct StandaloneGateway {
+    gateway: Gateway,
+    listen: SocketAddr,
+    options: StandaloneOptions,
+    doors: Vec<StandaloneDoor>,
+}
+
+/// A way through it to one provider.
+#[derive(Debug)]
+pub struct StandaloneDoor {
+    provider: String,
+    capability: Capability,
+    base_url: String,
+}
+
+impl StandaloneDoor {
+    /// Returns the name of the provider.
+    #[must_use]
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// Returns where the provider is for the programs that use this door.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// Returns what those programs use as their key.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        self.capability.token()
+    }
+
+    /// Returns how many requests came, what they used and what they cost so far.
+    #[must_use]
+    pub fn spent(&self) -> (u32, Usage, Option<Micros>) {
+        let totals = self.capability.totals();
+        (totals.requests, totals.usage, totals.cost)
+    }
+}
+
+impl StandaloneGateway {
+    /// Starts it: when this returns, it listens.
+    ///
+    /// # Errors
+    ///
+    /// An [`Error`] about the address, a provider, or the database.
+    pub async fn start(options: StandaloneOptions) -> Result<Self, Error> {
+        let wrong = |message: &str| Error::new(ErrorKind::Configuration, message);
+        let prices = PriceTable::bundled();
+        let prices = prices.map_err(|error| wrong("the price table cannot be read").caused_by(error))?;
+        let store = Store::open(&options.db)?.acting_as(Owner::current());
+        let providers = options.providers.iter().map(|entry| Provider {
+            name: entry.name.clone(),
+            base_url: entry.base_url.clone(),
+            concurrency: entry.concurrency,
+            requests_per_minute: entry.requests_per_minute,
+        });
+        let secrets = options.keys.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let gateway = GatewayOptions {
+            listen: vec![Listen::Tcp(options.listen)],
+            providers: providers.collect(),
+            prices,
+            redactor: Arc::new(Redactor::new(secrets)),
+            clock: Arc::new(SystemClock::new()),
+            stalls: Stalls::default(),
+            bodies: (options.record == Recording::Bodies).then_some(BODY_LIMIT),
+        };
+        let gateway = Gateway::start(gateway, Arc::new(StoreRecorder { store })).await.map_err(failed)?;
+        let listen = gateway.addresses().iter().find_map(|address| match address {
+            Listen::Tcp(address) => Some(*address),
+            Listen::Unix(_) => None,
+        });
+        let listen = listen.unwrap_or(options.listen);
+        Ok(Self { gateway, listen, options, doors: Vec::new() })
+    }
+
+    /// Returns where it listens.
+    #[must_use]
+    pub fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// Opens a way to a provider.
+    ///
+    /// # Errors
+    ///
+    /// An [`Error`] for a provider that it does not know.
+    pub fn open(&mut self, provider: &str, trace: Trace) -> Result<&StandaloneDoor, Error> {
+        let run = RunName::new(RUN).map_err(|error| Error::configuration(error.to_string()))?;
+        let known = self.options.providers.iter().find(|entry| entry.name == provider);
+        let variable = known.and_then(|entry| entry.api_key_env.as_ref());
+        let session = u32::try_from(self.doors.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let guard = self.options.max_cost.map(|most| Arc::new(Cap { most }) as Arc<dyn Guard>);
+        let grant = Grant {
+            attribution: Attribution { run, cell: None, attempt: 1, session, phase: None, role: None, trace },
+            provider: provider.to_owned(),
+            key: variable.and_then(|variable| self.options.keys.get(variable)).map(Key::new),
+            base_url: None,
+            guard,
+        };
+        let capability = self.gateway.open(grant).map_err(failed)?;
+        let base_url = format!("http://{}{}", self.listen, capability.path());
+        let at = self.doors.len();
+        self.doors.push(StandaloneDoor { provider: provider.to_owned(), capability, base_url });
+        Ok(&self.doors[at])
+    }
+
+    /// Returns the ways that are open.
+    #[must_use]
+    pub fn doors(&self) -> &[StandaloneDoor] {
+        &self.doors
+    }
+
+    /// Ends it. What was under way is recorded when this returns.
+    pub async fn close(self) {
+        drop(self.doors);
+        self.gateway.shutdown().await;
+    }
+}
+
+/// A ceiling on each way.
+struct Cap {
+    most: Micros,
+}
+
+impl Guard for Cap {
+    fn refuses(&self, totals: &Totals) -> Option<String> {
+        let (most, spent) = (self.most, totals.known_cost);
+        (spent >= most).then(|| format!("cost limit of {most} reached: {spent} spent"))
+    }
+
+    fn spent(&self, _: &Totals) {}
+}

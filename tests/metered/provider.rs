@@ -1,0 +1,95 @@
+//! A provider on 127.0.0.1: every request costs the same, and one that asks to hang is never answered.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// What each answer of the provider costs by the price table: 1,000 input and 100 output tokens of claude-sonnet-4-5.
+pub(crate) const COST: i64 = 4_500;
+
+/// A request as it reached the provider.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) headers: String,
+}
+
+/// A provider.
+pub(crate) struct Provider {
+    pub(crate) base_url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Provider {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let base_url = format!("http://{}", listener.local_addr().expect("bound"));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let log = Arc::clone(&log);
+                thread::spawn(move || serve(&stream, &log));
+            }
+        });
+        Self { base_url, asked }
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>) {
+    let mut reader = BufReader::new(stream);
+    while let Some((asked, body)) = request(&mut reader) {
+        log.lock().unwrap().push(asked);
+        if body.contains("hang") {
+            thread::park();
+        }
+        let answer = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"done"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":100}}"#;
+        let mut stream = stream;
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());
+        if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes())).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads a request with its body, which has a length or comes in chunks.
+fn request(reader: &mut BufReader<&TcpStream>) -> Option<(Asked, String)> {
+    let line = |reader: &mut BufReader<&TcpStream>| {
+        let mut line = String::new();
+        (reader.read_line(&mut line).ok()? > 0).then(|| line.trim_end().to_owned())
+    };
+    let path = line(reader)?.split(' ').nth(1)?.to_owned();
+    let mut headers = String::new();
+    loop {
+        let header = line(reader)?;
+        if header.is_empty() {
+            break;
+        }
+        headers.push_str(&header.to_lowercase());
+        headers.push('\n');
+    }
+    let length = headers.lines().find_map(|header| header.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    let mut body = Vec::new();
+    if let Some(length) = length {
+        body.resize(length, 0);
+        reader.read_exact(&mut body).ok()?;
+    } else if headers.contains("transfer-encoding: chunked") {
+        loop {
+            let size = usize::from_str_radix(&line(reader)?, 16).ok()?;
+            let start = body.len();
+            body.resize(start + size + 2, 0);
+            reader.read_exact(&mut body[start..]).ok()?;
+            body.truncate(start + size);
+            if size == 0 {
+                break;
+            }
+        }
+    }
+    Some((Asked { path, headers }, String::from_utf8_lossy(&body).into_owned()))
+}
