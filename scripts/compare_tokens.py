@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares what Refrain recorded with what the provider served: compare_tokens.py RESULTS LOG
+"""Compares what Refrain's gateway counted with what the provider served: compare_tokens.py RESULTS LOG
 
-Exits 1 with a list of differences unless the one cell was solved and all token counts are equal.
+Exits 1 with a list of differences unless the one cell was solved and all token counts are equal: the gateway's, the
+agent's own and those served.
 """
 
 import json
@@ -33,6 +34,11 @@ def main(results_path, log_path):
     faults = [] if served else ["no request reached the provider"]
     if row.get("exit_class") != "pass":
         faults.append(f"the task was not solved: {json.dumps(row)}")
+    if row.get("usage_source") != "gateway":
+        faults.append(f"the tokens are those of {row.get('usage_source')}, not of the gateway")
+    faults.extend(f"the agent's own report differs: {line}" for line in row.get("discrepancies", []))
+    if row.get("num_api_calls") != len(served):
+        faults.append(f"num_api_calls: recorded {row.get('num_api_calls')}, served {len(served)}")
     for name, column in COLUMNS.items():
         total = sum(usage[name] for usage in served)
         if row.get(column) != total:

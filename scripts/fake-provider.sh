@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs one real agent from the npm registry against the scripted provider and checks what Refrain recorded.
+# Runs one real agent from the npm registry, through the gateway, against the scripted provider and checks what Refrain
+# recorded.
 #
 # Needs node, npm and python3. REFRAIN names the program to use; without it the release build is made and used.
 # The agent is installed once, below .refrain/tools, in the version that runs/fake-provider.yaml names.
@@ -54,5 +55,10 @@ PATH=$tools/node_modules/.bin:$PATH
 export PATH
 "$REFRAIN" run runs/fake-provider.yaml --set "name=$run" \
     --set "models.0.config.base_url=http://127.0.0.1:$(cat "$scratch/port")"
+# The provider's key stays with the host: nothing that is kept holds it.
+if grep -rqF "$FAKE_PROVIDER_KEY" .refrain/runs refrain.db*; then
+    echo "fake-provider: the key is in what the run has left" >&2
+    exit 1
+fi
 "$REFRAIN" results "$run" --json > "$scratch/results"
 python3 -B scripts/compare_tokens.py "$scratch/results" "$scratch/served"

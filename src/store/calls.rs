@@ -168,7 +168,7 @@ impl Store {
             .execute(whose)?;
             let own =
                 "run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND session = ?4 AND booked_as IS NULL AND host = ?5";
-            sums(tx, own, whose)
+            sums_of(tx, own, whose)
         })
     }
 
@@ -248,7 +248,7 @@ fn book(
 
 /// Returns the sums of the calls that an entry of the ledger holds.
 fn booked(tx: &Connection, attempt: &AttemptId, reference: &str) -> Result<CallSums, Fault> {
-    sums(
+    sums_of(
         tx,
         "run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND booked_as = ?4",
         params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number, reference],
@@ -256,15 +256,18 @@ fn booked(tx: &Connection, attempt: &AttemptId, reference: &str) -> Result<CallS
 }
 
 /// Books what the gateway saw of an attempt that is given up, beyond its sessions on record, and lowers its reservation
-/// by it. What cannot be told counts against the budget.
+/// by it. What cannot be told counts against the budget. Returns the sums of all that is in no session on record.
 pub(super) fn book_orphaned(tx: &Connection, id: &AttemptId, at: Timestamp) -> Result<CallSums, Fault> {
     const REFERENCE: &str = "calls of a lost host";
     if !ledger::has_spend(tx, id, REFERENCE)? {
         book(tx, ("", false), (id, None), REFERENCE)?;
     }
     let sums = booked(tx, id, REFERENCE)?;
+    // What was cut off before, and booked then, is no session's either.
+    let of_no_session = "run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND instr(booked_as, ' ') > 0";
+    let all = sums_of(tx, of_no_session, params![id.run.as_str(), id.cell.as_str(), id.number])?;
     if sums.calls == 0 {
-        return Ok(sums);
+        return Ok(all);
     }
     let entry = |kind, amount: Micros| LedgerEntry {
         attempt: id.clone(),
@@ -280,7 +283,7 @@ pub(super) fn book_orphaned(tx: &Connection, id: &AttemptId, at: Timestamp) -> R
     if freed > Micros::ZERO {
         ledger::append(tx, &entry(LedgerKind::Release, -freed))?;
     }
-    Ok(sums)
+    Ok(all)
 }
 
 /// Sets the cost of an attempt that is given up: that of its sessions on record and of the calls beyond them.
@@ -307,7 +310,8 @@ pub(super) fn book_session(
     let host = host_of(acting);
     let elsewhere =
         "run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND session = ?4 AND host = ?5 AND booked_as <> ?6";
-    let found = sums(tx, elsewhere, params![id.run.as_str(), id.cell.as_str(), id.number, session, host, reference])?;
+    let found =
+        sums_of(tx, elsewhere, params![id.run.as_str(), id.cell.as_str(), id.number, session, host, reference])?;
     book(tx, (&host, true), (id, Some(session)), reference)?;
     if found.known_cost == Micros::ZERO {
         return Ok(());
@@ -325,7 +329,7 @@ pub(super) fn book_session(
     ledger::append(tx, &entry).map(|_| ())
 }
 
-fn sums(tx: &Connection, which: &str, values: impl rusqlite::Params) -> Result<CallSums, Fault> {
+fn sums_of(tx: &Connection, which: &str, values: impl rusqlite::Params) -> Result<CallSums, Fault> {
     let mut statement = tx.prepare_cached(&format!(
         "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros,
            outcome IS NULL OR outcome = 'lost' AS open FROM captured_calls WHERE {which}"

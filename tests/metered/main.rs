@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod alone;
 mod project;
 mod provider;
 
@@ -17,8 +18,12 @@ fn micros(requests: i64) -> Option<Micros> {
     Some(Micros::new(requests * COST))
 }
 
+fn run_named(name: &str) -> RunName {
+    RunName::new(name).unwrap()
+}
+
 fn run_name() -> RunName {
-    RunName::new("metered").unwrap()
+    run_named("metered")
 }
 
 fn sessions(project: &Project) -> Vec<SessionRecord> {
@@ -61,8 +66,8 @@ fn what_passes_is_counted_and_no_key_comes_near_the_agent() {
     assert!(calls.iter().all(|call| call.booked_as.as_deref() == Some("s1") && !call.under_way), "{calls:?}");
     assert_eq!(calls[2].exchange.model_served.as_deref(), Some("claude-sonnet-4-5"));
     is_clean(&project);
-    let shown = project.run(&["show", "metered", project::CELL]);
-    assert!(shown.stdout.contains("by the gateway (3 requests)"), "{}", shown.stdout);
+    let shown = project.run(&["show", project::CELL]);
+    assert!(shown.stdout.contains("by the gateway (3 requests)"), "{shown:?}");
     let events = project.events();
     assert_eq!(events.iter().filter(|event| event.contains("\"session_spend\"")).count(), 3);
     assert!(events.iter().any(|event| event.contains("\"run_cost\":13500")), "{events:?}");
@@ -126,7 +131,8 @@ fn a_request_that_was_under_way_when_the_host_was_killed_is_lost_and_said_to_be(
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let store = Store::open_read_only(&project.path().join("runs/refrain.db")).unwrap();
     let totals = store.ledger_totals(&run_name()).wait().unwrap();
-    assert_eq!((Some(totals.total), totals.unknown), (micros(3), 1), "a lower bound");
+    assert_eq!(Some(totals.total), micros(3), "a lower bound");
+    assert!(totals.unknown > 0, "and said to be one");
     let calls = store.calls(&run_name(), None).wait().unwrap();
     let lost = calls.iter().filter(|call| call.exchange.end.as_str() == "lost").count();
     assert_eq!((lost, calls.iter().filter(|call| call.under_way).count()), (1, 0));

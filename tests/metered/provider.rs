@@ -44,11 +44,13 @@ impl Provider {
 fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>) {
     let mut reader = BufReader::new(stream);
     while let Some((asked, body)) = request(&mut reader) {
+        let counts = asked.path.ends_with("/count_tokens");
         log.lock().unwrap().push(asked);
         if body.contains("hang") {
             thread::park();
         }
         let answer = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"done"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":100}}"#;
+        let answer = if counts { r#"{"input_tokens":1000}"# } else { answer };
         let mut stream = stream;
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());
