@@ -9,6 +9,7 @@ mod faults;
 mod limits;
 mod provider;
 mod streaming;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
