@@ -28,7 +28,7 @@ struct Place {
     /// The gateway's address as the container sees it.
     base: String,
     dir: tempfile::TempDir,
-    _server: Server,
+    server: Server,
 }
 
 fn ready(runtime: DockerRuntime) -> DockerRuntime {
@@ -52,7 +52,7 @@ impl Place {
         let env = runtime.open(spec).await.unwrap();
         let base = env.gateway_address().await.unwrap();
         let id = containers(name)[0].clone();
-        Some(Self { runtime, env, id, base, dir, _server: server })
+        Some(Self { runtime, env, id, base, dir, server })
     }
 
     /// Runs a command as the agent; returns what it printed.
@@ -90,13 +90,13 @@ async fn the_barest_image_reaches_the_gateway_and_shows_no_key() {
     let bound: Vec<_> = mounts.iter().filter(|mount| mount["Type"] == "bind").collect();
     assert!(bound.len() >= 2 && bound.iter().all(|mount| mount["RW"] == false), "{bound:?}");
 
-    let mounted = place.dir.path().join("environment/gateway/sock");
-    assert!(mounted.exists());
+    assert!(place.dir.path().join("environment/gateway/sock").exists());
+    let left = || std::fs::read_dir(place.dir.path()).unwrap().count();
+    assert_eq!(left(), 2, "the environment's folder and the gateway's");
     place.env.close().await.unwrap();
-    assert!(!mounted.exists());
-    assert_eq!(std::fs::read_dir(place.dir.path()).unwrap().count(), 2, "the gateway's folder and the environment's");
+    assert_eq!(left(), 1, "the gateway's folder");
     drop(place.runtime);
-    assert_eq!(std::fs::read_dir(place.dir.path()).unwrap().count(), 1);
+    assert_eq!(left(), 0);
 }
 
 /// Tries every way out that an agent may think of. Prints the ones that lead somewhere.
@@ -237,6 +237,30 @@ print('speed %.0f' % ({STREAM} / 1e6 / took))
     println!("MB/s through the relay: {speed}");
     let sum: u64 = (1000..1100).sum();
     assert_eq!(counts, format!("down {STREAM}\nup 100000000\nparallel 100 {sum}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_is_taken_over_reaches_the_later_host() {
+    let Some(place) = Place::open(Network::GatewayOnly, "relay-taken", BUSYBOX).await else { return };
+    let Place { runtime, env, id, dir, server, .. } = place;
+    // As if the host had died: the container is another process's, which is gone with its gateway.
+    let deed = dir.path().join("environment/container.json");
+    let text = std::fs::read_to_string(&deed).unwrap();
+    let dead = text.replace("\"started\":", "\"started\":9");
+    assert_ne!(text, dead);
+    std::fs::write(&deed, dead).unwrap();
+    drop((runtime, env, server));
+    let fetch = ["exec", &id, "wget", "-q", "-O", "-", "http://127.0.0.1:8877/hello"];
+    assert_eq!(command(&fetch), "");
+
+    let later = ready(docker::runtime().await.unwrap());
+    let server = Server::start(&later.gateway_doors(Network::GatewayOnly, dir.path()).await.unwrap()).await;
+    let spec = spec_on(Network::GatewayOnly, Some(server.doors.clone()), "relay-taken", BUSYBOX, dir.path());
+    let env = later.reattach(&spec).await.unwrap().expect("there is one");
+    assert_eq!(env.gateway_address().await.unwrap(), "http://127.0.0.1:8877");
+    assert_eq!(command(&fetch), "gateway GET /hello");
+    env.close().await.unwrap();
+    assert_eq!(containers("relay-taken"), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

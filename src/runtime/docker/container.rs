@@ -47,7 +47,10 @@ pub(super) async fn open(
     let name = labels::name(spec);
     // First: whoever is killed on the way leaves what a sweep finds.
     Deed::make_out(&spec.scratch, &name, image)?;
-    let opened = create_and_start(client, spec, image, (&name, body)).await;
+    let opened = match way.open_door().await {
+        Ok(()) => create_and_start(client, spec, image, (&name, body)).await,
+        Err(error) => Err(error),
+    };
     if opened.is_err()
         && let Err(left) = deed::remove(&spec.scratch)
     {

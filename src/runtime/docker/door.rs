@@ -80,28 +80,23 @@ pub(super) fn sweep(root: &Path) -> Vec<String> {
 
 /// Returns the folder that is mounted into the container of the environment with this scratch folder.
 pub(super) fn mounted(scratch: &Path) -> PathBuf {
-    std::path::absolute(scratch).unwrap_or_else(|_| scratch.to_owned()).join(MOUNTED)
+    scratch.join(MOUNTED)
 }
 
-/// Puts a gateway's socket into the folder of an environment, in the place of any that is there. Returns the folder.
-pub(super) fn link(socket: &Path, scratch: &Path) -> io::Result<PathBuf> {
-    let folder = mounted(scratch);
-    DirBuilder::new().recursive(true).mode(0o700).create(scratch)?;
-    // Others on this machine stop here; in the container everybody may use the socket, and it asks for a capability.
-    fs::set_permissions(scratch, Permissions::from_mode(0o700))?;
-    DirBuilder::new().recursive(true).create(&folder)?;
-    fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
+/// Puts a gateway's socket into a folder that is mounted, in the place of any that is there.
+pub(super) fn link(socket: &Path, folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // Others on this machine stop at the environment's own folder; in the container everybody may use the socket, and it
+    // asks for a capability.
+    if let Some(scratch) = folder.parent() {
+        fs::set_permissions(scratch, Permissions::from_mode(0o700))?;
+    }
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
     fs::set_permissions(socket, Permissions::from_mode(0o666))?;
     let new = folder.join("new");
     let _ = fs::remove_file(&new);
     fs::hard_link(socket, &new)?;
-    fs::rename(&new, folder.join(SOCKET))?;
-    Ok(folder)
-}
-
-/// Removes what [`link`] has made.
-pub(super) fn unlink(scratch: &Path) {
-    let _ = fs::remove_dir_all(mounted(scratch));
+    fs::rename(&new, folder.join(SOCKET))
 }
 
 #[cfg(test)]
@@ -121,8 +116,8 @@ mod tests {
         let scratch = root.join("attempt/agent");
         let first = Folder::make(&root).expect("made");
         let listener = UnixListener::bind(first.socket()).expect("bound");
-        let folder = link(&first.socket(), &scratch).expect("linked");
-        assert_eq!(folder, scratch.join("gateway"));
+        let folder = mounted(&scratch);
+        link(&first.socket(), &folder).expect("linked");
         assert_eq!((mode(&first.path), mode(&scratch), mode(&folder)), (0o700, 0o700, 0o755));
         assert_eq!(mode(&folder.join(SOCKET)), 0o666);
         let handle = File::open(&folder).expect("opened");
@@ -134,11 +129,9 @@ mod tests {
         let second = Folder::make(&root).expect("made");
         let listener = UnixListener::bind(second.socket()).expect("bound");
         assert!(UnixStream::connect(&inside).is_err(), "nobody listens on the first any more");
-        link(&second.socket(), &scratch).expect("linked");
+        link(&second.socket(), &folder).expect("linked");
         UnixStream::connect(&inside).expect("connected");
         listener.accept().expect("came");
-        unlink(&scratch);
-        assert!(!folder.exists());
 
         let path = first.path.clone();
         drop(first);

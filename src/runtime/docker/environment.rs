@@ -13,7 +13,7 @@ use super::container::Container;
 use super::lease::Lease;
 use super::reattach::TakenOver;
 use super::way::Way;
-use super::{deed, door, exec, image, layout, transfer};
+use super::{deed, exec, image, layout, transfer};
 use crate::clock::Clock;
 use crate::runtime::{Command, Environment, ExecReport, Output, Quiescence, RuntimeError};
 
@@ -26,27 +26,20 @@ pub(super) struct DockerEnvironment {
     /// How commands of an earlier host ended, by the files of their standard output.
     ended: HashMap<PathBuf, ExecReport>,
     way: Way,
-    scratch: PathBuf,
     /// The gateway's base URL, once it was reached.
     gateway: OnceCell<String>,
 }
 
 impl DockerEnvironment {
-    /// Takes over a container, with its way to the gateway and its scratch folder, and renews its lease until it is closed
-    /// or dropped.
-    pub(super) fn new(
-        container: Container,
-        (way, scratch): (Way, PathBuf),
-        clock: Arc<dyn Clock>,
-        lease: Duration,
-    ) -> Self {
+    /// Takes over a container with its way to the gateway, and renews its lease until it is closed or dropped.
+    pub(super) fn new(container: Container, way: Way, clock: Arc<dyn Clock>, lease: Duration) -> Self {
         let container = Arc::new(container);
         let lease = Lease::hold(Arc::clone(&container), Arc::clone(&clock), lease);
-        Self { container, clock, lease, ended: HashMap::new(), way, scratch, gateway: OnceCell::new() }
+        Self { container, clock, lease, ended: HashMap::new(), way, gateway: OnceCell::new() }
     }
 
     /// The same for one that an earlier host had, whose commands ended like this.
-    pub(super) fn taken_over(taken: TakenOver, way: (Way, PathBuf), clock: Arc<dyn Clock>, lease: Duration) -> Self {
+    pub(super) fn taken_over(taken: TakenOver, way: Way, clock: Arc<dyn Clock>, lease: Duration) -> Self {
         Self { ended: taken.ended, ..Self::new(taken.container, way, clock, lease) }
     }
 }
@@ -115,8 +108,6 @@ impl Environment for DockerEnvironment {
         if let Some(folder) = &self.container.folder {
             deed::remove(folder)?;
         }
-        let removed = self.container.remove().await;
-        door::unlink(&self.scratch);
-        removed
+        self.container.remove().await
     }
 }

@@ -151,9 +151,8 @@ impl Runtime for DockerRuntime {
         let image = self.images.ready(&client, spec.image.as_deref(), &spec.container).await?;
         spec.scratch = absolute(&spec.scratch);
         let way = self.networks.way(self.daemon().await?, &spec).await?;
-        let opened = container::open(&client, &spec, &image, &way, self.lease).await;
-        let container = opened.inspect_err(|_| door::unlink(&spec.scratch))?;
-        Ok(Box::new(DockerEnvironment::new(container, (way, spec.scratch), Arc::clone(&self.clock), self.lease)))
+        let container = container::open(&client, &spec, &image, &way, self.lease).await?;
+        Ok(Box::new(DockerEnvironment::new(container, way, Arc::clone(&self.clock), self.lease)))
     }
 
     async fn sweep(&self, root: &Path) -> Result<Vec<String>, RuntimeError> {
@@ -162,10 +161,10 @@ impl Runtime for DockerRuntime {
 
     async fn reattach(&self, spec: &EnvironmentSpec) -> Result<Option<Box<dyn Environment>>, RuntimeError> {
         let spec = EnvironmentSpec { scratch: absolute(&spec.scratch), ..spec.clone() };
+        let way = self.networks.way(self.daemon().await?, &spec).await?;
         let Some(taken) = reattach::open(self.client().await?, &spec).await? else { return Ok(None) };
         // Its relay goes on; the socket of this process takes the place of the dead one's.
-        let way = self.networks.way(self.daemon().await?, &spec).await?;
-        let way = (way, spec.scratch);
+        way.open_door().await?;
         Ok(Some(Box::new(DockerEnvironment::taken_over(taken, way, Arc::clone(&self.clock), self.lease))))
     }
 

@@ -4,7 +4,7 @@
 //! socket lies in the container, and a relay of the host's own leads to it from the container's loopback device.
 
 use std::net::{IpAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use bollard::Docker;
@@ -64,8 +64,11 @@ impl Networks {
             }),
             Network::GatewayOnly => {
                 self.program(daemon).await?;
-                let make = || Folder::make(root);
-                let folder = make().map_err(|source| file_error("create a folder in", root, source))?;
+                let folder = Folder::make(root).map_err(|source| RuntimeError::File {
+                    action: "create a folder in",
+                    path: root.to_owned(),
+                    source,
+                })?;
                 let unix = Some(folder.socket());
                 self.folders.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
                 Ok(GatewayDoors { tcp: None, unix })
@@ -106,14 +109,7 @@ impl Networks {
                 .to_owned(),
             hint: "let it listen where the runtime says, or use `network: bridge`".to_owned(),
         })?;
-        let program = self.program(daemon).await?.clone();
-        let scratch = scratch.to_owned();
-        let linked = tokio::task::spawn_blocking(move || {
-            door::link(&socket, &scratch).map_err(|source| file_error("put into an environment", &socket, source))
-        });
-        let action = "put the gateway's socket into an environment";
-        let door = linked.await.map_err(|error| RuntimeError::Io { action, source: error.into() })??;
-        Ok(Target::Relay { program, door })
+        Ok(Target::Relay { program: self.program(daemon).await?.clone(), socket, door: door::mounted(scratch) })
     }
 
     /// Returns the relay's program, where containers can use it at all.
@@ -134,10 +130,6 @@ impl Networks {
     async fn place(&self, daemon: Daemon<'_>) -> Result<Place, RuntimeError> {
         self.place.get_or_try_init(|| find(daemon)).await.copied()
     }
-}
-
-fn file_error(action: &'static str, path: &Path, source: std::io::Error) -> RuntimeError {
-    RuntimeError::File { action, path: PathBuf::from(path), source }
 }
 
 /// Returns the address of a bridge on its machine; of two, that of the fourth version.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bollard::models::ContainerCreateBody;
 
 use super::container::Container;
+use super::door;
 use super::probe::{self, Answer};
 use super::program::{self, Program};
 use crate::runtime::RuntimeError;
@@ -34,8 +35,8 @@ pub(super) enum Target {
     Nowhere(&'static str),
     /// The network: the gateway's address, or the host's name where it has none that containers know.
     Address { host: Option<IpAddr>, port: u16 },
-    /// A relay in the container, and the folder with the socket that is mounted for it.
-    Relay { program: Program, door: PathBuf },
+    /// A relay in the container: its program, the gateway's socket, and the folder for it that is mounted.
+    Relay { program: Program, socket: PathBuf, door: PathBuf },
 }
 
 impl Way {
@@ -45,7 +46,7 @@ impl Way {
         match &self.target {
             Target::Nowhere(_) | Target::Address { host: Some(_), .. } => {}
             Target::Address { host: None, .. } => host.extra_hosts = Some(vec![format!("{HOST_NAME}:host-gateway")]),
-            Target::Relay { program, door } => {
+            Target::Relay { program, door, .. } => {
                 host.mounts.get_or_insert_default().extend(program.mounts(door));
                 let main = body.entrypoint.take().into_iter().chain(body.cmd.take()).flatten();
                 let words = ["-c", RELAY, "refrain-relay", &program.argv().join(" ")].map(str::to_owned);
@@ -53,6 +54,17 @@ impl Way {
                 body.cmd = Some(words.into_iter().chain(main).collect());
             }
         }
+    }
+
+    /// Puts the gateway's socket where the container has it mounted, in the place of any that is there.
+    pub(super) async fn open_door(&self) -> Result<(), RuntimeError> {
+        let Target::Relay { socket, door, .. } = &self.target else { return Ok(()) };
+        let (socket, door) = (socket.clone(), door.clone());
+        let linked = tokio::task::spawn_blocking(move || {
+            door::link(&socket, &door).map_err(|source| RuntimeError::File { action: "link", path: socket, source })
+        });
+        let action = "put the gateway's socket into an environment";
+        linked.await.map_err(|error| RuntimeError::Io { action, source: error.into() })?
     }
 
     /// Returns the gateway's base URL inside the container, once it was reached from there.

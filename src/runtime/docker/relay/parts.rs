@@ -84,7 +84,8 @@ fn names(path: &Path, own: String) -> io::Result<Vec<String>> {
 /// Writes parts down, one a line.
 #[must_use]
 pub fn to_text(parts: &[Part]) -> String {
-    parts.iter().map(|part| format!("{}\t{}\n", part.name, part.path.display())).collect()
+    let lines: Vec<String> = parts.iter().map(|part| format!("{}\t{}\n", part.name, part.path.display())).collect();
+    lines.concat()
 }
 
 /// Reads what [`to_text`] has written. `None` where it is something else.
