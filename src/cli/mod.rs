@@ -25,6 +25,7 @@ mod resume;
 mod run;
 mod schema;
 mod scripted;
+mod settle;
 mod show;
 mod single;
 mod started;

@@ -60,6 +60,9 @@ pub(super) fn main(args: &Args) -> Outcome {
     };
     if !args.diff {
         output::write(&report(&record, &attempts, diff.as_deref().unwrap_or_default()))?;
+        for entry in store.settlements(&run).wait()?.iter().filter(|entry| entry.attempt.cell == cell) {
+            output::write(&format!("{:>12} {}\n", "by hand", super::settle::describe(entry)))?;
+        }
         return Ok(exit::OK);
     }
     std::io::stdout().write_all(diff.as_deref().unwrap_or_default())?;

@@ -12,7 +12,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::domain::event::RunSummary;
 use crate::domain::{Micros, RunName};
 use crate::report::text;
-use crate::store::{HostRow, LedgerTotals, OpenAttempt, Store};
+use crate::store::{HostRow, LedgerEntry, LedgerTotals, OpenAttempt, Store};
 
 /// Show how a run stands: its hosts, what is under way, what it has cost
 #[derive(Debug, clap::Args)]
@@ -65,6 +65,8 @@ struct Status {
     attempts: Vec<OpenAttempt>,
     summary: RunSummary,
     money: LedgerTotals,
+    /// What people have booked by hand.
+    by_hand: Vec<LedgerEntry>,
 }
 
 impl Status {
@@ -72,9 +74,10 @@ impl Status {
         // The parts are moments apart; the hosts go last, so that a run which is called over has told everything.
         let attempts = store.open_attempts(run).wait()?;
         let money = store.ledger_totals(run).wait()?;
+        let by_hand = store.settlements(run).wait()?;
         let summary = store.summary(run).wait()?;
         let hosts = store.hosts(run).wait()?;
-        Ok(Self { run: run.clone(), now, hosts, attempts, summary, money })
+        Ok(Self { run: run.clone(), now, hosts, attempts, summary, money, by_hand })
     }
 
     fn is_running(&self) -> bool {
@@ -197,6 +200,7 @@ impl Status {
                 "Debt", self.money.assumed
             ));
         }
+        lines.extend(self.by_hand.iter().map(|entry| format!("{:>12} {}", "By hand", super::settle::describe(entry))));
         lines
     }
 }
@@ -283,6 +287,17 @@ impl JsonStatus {
             })
         });
         let (summary, money) = (&status.summary, &status.money);
+        let by_hand = status.by_hand.iter().map(|entry| {
+            serde_json::json!({
+                "cell_id": entry.attempt.cell,
+                "attempt": entry.attempt.number,
+                "what": entry.reference,
+                "amount_micros": entry.amount,
+                "billable_micros": entry.billable,
+                "at": entry.at,
+                "note": entry.note,
+            })
+        });
         Self {
             schema: 1,
             run: status.run.clone(),
@@ -304,6 +319,7 @@ impl JsonStatus {
                 "reserved_micros": money.reserved,
                 "assumed_micros": money.assumed,
                 "unknown_costs": money.unknown,
+                "by_hand": by_hand.collect::<Vec<_>>(),
             }),
             running: running.collect(),
         }

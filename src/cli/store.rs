@@ -9,10 +9,11 @@ use super::{Failed, Outcome, exit, output};
 use crate::clock::{Clock, SystemClock};
 use crate::store::{CheckReport, Layout, Store, StoreError};
 
-/// Look after the results database: check, backup, vacuum, gc, rebuild
+/// Look after the results database: check, backup, vacuum, gc, settle, rebuild
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  refrain store check\n  refrain store backup refrain-monday.db\n  \
-                        refrain store gc --older-than 14 --dry-run\n\n\
+                        refrain store gc --older-than 14 --dry-run\n  refrain store settle nightly\n  \
+                        refrain store settle nightly fix-sum__r1#2 --cost 0.25 --reason 'the invoice'\n\n\
                         Exit codes: 0 done, and for `check` sound; 2 usage; 4 the store cannot be read or written, or \
                         `check` found something")]
 pub(super) enum Command {
@@ -47,6 +48,12 @@ pub(super) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Settle by hand what a run has spent without anybody knowing, or list it
+    ///
+    /// A start that was cut off by a dead host cost something that nobody knows, and the rest of its attempt's reservation
+    /// counts against the cap. Say what it came to (`--cost`), or only free the cap (`--release`). Each settlement is an
+    /// entry of the ledger with who, when and why.
+    Settle(Box<super::settle::Args>),
     /// Import records on disk that the database lacks: into a new one, where it was lost
     Rebuild {
         #[command(flatten)]
@@ -72,12 +79,12 @@ impl Place {
     }
 
     /// Opens a store that must exist, for reading.
-    fn read(&self) -> Result<Store, Failed> {
+    pub(super) fn read(&self) -> Result<Store, Failed> {
         super::results::open(&self.db)
     }
 
     /// Opens a store that must exist, for writing: brings it up to date where it is older.
-    fn write(&self) -> Result<Store, Failed> {
+    pub(super) fn write(&self) -> Result<Store, Failed> {
         if self.db.exists() {
             return Ok(Store::open(&self.db)?);
         }
@@ -101,6 +108,7 @@ pub(super) fn main(command: &Command) -> Outcome {
             Ok(exit::OK)
         }
         Command::Gc { place, older_than, dry_run } => gc(place, *older_than, *dry_run),
+        Command::Settle(args) => super::settle::main(args),
         Command::Rebuild { place } => rebuild(place),
     }
 }

@@ -248,6 +248,16 @@ fn in_the_way(tx: &Connection, wanted: &AttemptId) -> Result<Fault, Fault> {
     Ok(StoreError::Claimed { attempt: wanted.clone(), present, state }.into())
 }
 
+/// Tells whether an attempt has begun and not ended.
+pub(super) fn is_under_way(tx: &Connection, id: &AttemptId) -> Result<bool, Fault> {
+    Ok(tx
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM attempts
+               WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND ended_at IS NULL)",
+        )?
+        .query_row(params![id.run.as_str(), id.cell.as_str(), id.number], |row| row.get(0))?)
+}
+
 fn add_transition(tx: &Connection, attempt: &AttemptId, transition: &Transition) -> Result<(), Fault> {
     let key = params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number];
     let seq: i64 = tx

@@ -111,7 +111,7 @@ pub(super) fn book_record(
         return Ok(());
     }
     // With its sessions on the ledger, nothing of what it spent is unknown any more.
-    ledger::settle_cut_off(tx, id)?;
+    ledger::settle_cut_off(tx, id, record.finished_at)?;
     tx.prepare_cached(
         "UPDATE attempts SET total_cost_micros = ?4, billable_micros = ?5, record_json = ?6
          WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3",

@@ -10,7 +10,7 @@ use rusqlite::{Connection, named_params, params};
 use super::error::Fault;
 use super::row::{Columns, money, time};
 use super::worker::Ticket;
-use super::{Store, sessions};
+use super::{Store, sessions, settling};
 use crate::budget;
 use crate::domain::{AttemptId, Micros, RunName};
 
@@ -215,24 +215,7 @@ impl Store {
     /// Returns the entries of a run in the order in which they were booked.
     pub fn ledger(&self, run: &RunName) -> Ticket<Vec<LedgerEntry>> {
         let run = run.clone();
-        self.read(move |tx| {
-            let mut statement = tx.prepare_cached("SELECT * FROM ledger WHERE run_name = ?1 ORDER BY id")?;
-            let mut rows = statement.query([run.as_str()])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                let row = Columns::of(row);
-                found.push(LedgerEntry {
-                    attempt: AttemptId { run: row.run()?, cell: row.cell()?, number: row.small("attempt")? },
-                    kind: row.named("kind", LedgerKind::parse)?,
-                    reference: row.text("reference")?,
-                    amount: row.money("amount_micros")?,
-                    billable: row.money("billable_micros")?,
-                    at: row.time("at")?,
-                    note: row.known_text("note")?,
-                });
-            }
-            Ok(found)
-        })
+        self.read(move |tx| entries(tx, &run))
     }
 
     /// Returns what ended cells with this model and task have cost, over all runs: the history for estimates.
@@ -247,6 +230,25 @@ impl Store {
             Ok(costs.collect::<Result<_, _>>()?)
         })
     }
+}
+
+pub(super) fn entries(tx: &Connection, run: &RunName) -> Result<Vec<LedgerEntry>, Fault> {
+    let mut statement = tx.prepare_cached("SELECT * FROM ledger WHERE run_name = ?1 ORDER BY id")?;
+    let mut rows = statement.query([run.as_str()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = Columns::of(row);
+        found.push(LedgerEntry {
+            attempt: AttemptId { run: row.run()?, cell: row.cell()?, number: row.small("attempt")? },
+            kind: row.named("kind", LedgerKind::parse)?,
+            reference: row.text("reference")?,
+            amount: row.money("amount_micros")?,
+            billable: row.money("billable_micros")?,
+            at: row.time("at")?,
+            note: row.known_text("note")?,
+        });
+    }
+    Ok(found)
 }
 
 fn reserve(tx: &Connection, request: &Reservation) -> Result<Admission, Fault> {
@@ -293,7 +295,7 @@ pub(super) fn has_spend(tx: &Connection, id: &AttemptId, reference: &str) -> Res
 }
 
 /// Returns a reference that no entry of this kind has: the given one, or one with a number behind it.
-fn unused(tx: &Connection, id: &AttemptId, kind: LedgerKind, reference: &str) -> Result<String, Fault> {
+pub(super) fn unused(tx: &Connection, id: &AttemptId, kind: LedgerKind, reference: &str) -> Result<String, Fault> {
     let mut taken = tx.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM ledger
          WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = ?4 AND reference = ?5)",
@@ -382,7 +384,7 @@ pub(super) fn release_rest(tx: &Connection, id: &AttemptId, why: &str, at: Times
 }
 
 /// What an entry of an attempt that was cut off is for.
-const CUT_OFF: &str = "cut off";
+pub(super) const CUT_OFF: &str = "cut off";
 
 /// Settles an attempt whose host died while a session may have run: what it still held is no promise any more, but a
 /// spend of unknown amount that counts against the cap with what was held.
@@ -402,14 +404,14 @@ pub(super) fn cut_off(tx: &Connection, id: &AttemptId, note: &str, at: Timestamp
 }
 
 /// Takes note that an attempt which was cut off has told everything that it spent after all.
-pub(super) fn settle_cut_off(tx: &Connection, id: &AttemptId) -> Result<(), Fault> {
+pub(super) fn settle_cut_off(tx: &Connection, id: &AttemptId, at: Timestamp) -> Result<(), Fault> {
     tx.prepare_cached(
         "UPDATE ledger SET amount_micros = 0, billable_micros = 0
          WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = ?4 AND reference = ?5
            AND amount_micros IS NULL",
     )?
     .execute(params![id.run.as_str(), id.cell.as_str(), id.number, LedgerKind::Spend.as_str(), CUT_OFF])?;
-    Ok(())
+    settling::withdraw(tx, id, at)
 }
 
 /// What an attempt holds in reserve.

@@ -85,7 +85,7 @@ pub(super) fn finish(
         append(tx, entry)?;
     }
     ledger::release_rest(tx, id, "ended", record.finished_at)?;
-    ledger::settle_cut_off(tx, id)?;
+    ledger::settle_cut_off(tx, id, record.finished_at)?;
     put_result(tx, record, extra)?;
     put_state(tx, record)?;
     refresh_costs(tx, &id.run, &id.cell)?;

@@ -291,6 +291,37 @@ fn a_disk_that_is_full_while_an_attempt_is_gone_on_with_leaves_its_record_and_no
 }
 
 #[test]
+fn what_a_cut_off_session_cost_is_settled_by_hand() {
+    let bed = killed_in_the_second_session();
+    end_the_agent(&bed);
+    bed.file("go", "");
+    let early = bed.run(&["store", "settle", "demo", "--release", "--reason", "x"]);
+    assert_eq!(early.code, Some(2), "nothing is booked for it while it waits to be gone on with: {early:?}");
+    assert_eq!(bed.run(&["resume", "--progress", "none"]).code, Some(0));
+    let listed = bed.run(&["store", "settle", "demo"]);
+    let open = format!("{CELL}#1: 1 spend(s) of unknown amount, $0.0000 counts against the cap");
+    assert!(listed.stdout.contains(&open), "{listed:?}");
+    let silent = bed.run(&["store", "settle", "demo", "greeting#1", "--cost", "0.25"]);
+    assert!(silent.code == Some(2) && silent.stderr.contains("--reason"), "{silent:?}");
+    let settle = ["store", "settle", "demo", "greeting#1", "--cost", "0.25", "--reason", "the invoice", "--by", "ada"];
+    let settled = bed.run(&settle);
+    assert_eq!(settled.code, Some(0), "{settled:?}");
+    assert!(settled.stdout.contains("its unknown part cost $0.2500; -$0.2500 more is left of a cap"), "{settled:?}");
+    assert_eq!(bed.run(&settle).code, Some(2), "there is nothing more to settle");
+    let status: Value = serde_json::from_str(&bed.run(&["status", "--json"]).stdout).expect("JSON");
+    let money = &status["money"];
+    assert_eq!((&money["total_micros"], &money["unknown_costs"]), (&250_300.into(), &0.into()), "{money}");
+    assert_eq!(money["by_hand"][0]["note"], "by ada: the invoice", "{money}");
+    for args in [&["status"] as &[&str], &["show", CELL], &["store", "settle", "demo"]] {
+        let shown = bed.run(args).stdout;
+        assert!(shown.contains("settled by hand, $0.2500 ($0.2500 billable)"), "{shown}");
+        assert!(shown.contains("by ada: the invoice"), "{shown}");
+    }
+    assert_eq!(bed.results()[0]["total_cost_micros"], 250_300);
+    assert_eq!(bed.run(&["store", "check"]).code, Some(0));
+}
+
+#[test]
 fn a_journal_that_tells_of_another_script_begins_afresh_and_keeps_what_was_spent() {
     let bed = killed_in_the_second_session();
     database(&bed).execute("UPDATE journal SET call = 'exec.run' WHERE seq = 1", []).expect("changed");

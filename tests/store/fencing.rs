@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use refrain::domain::{ExitClass, Micros, Terminal};
 use refrain::store::{
-    CancelRequest, LEASE, LedgerKind, Owner, Reservation, ResultExtra, ResultFilter, RunHandle, Store, StoreError,
+    CancelRequest, LEASE, LedgerKind, Owner, Reservation, ResultExtra, ResultFilter, RunHandle, Settled, Settlement,
+    Store, StoreError,
 };
 
 use crate::sample::{at, attempt, cell, meta, open, record, run, session, start, steps};
@@ -200,4 +201,59 @@ fn requests_to_cancel_only_grow() {
     // A later start has not been asked for anything.
     let next = store.begin_run(&meta("nightly", 1)).wait().unwrap();
     assert_eq!(store.lease(&next).wait().unwrap().cancel, None);
+}
+
+/// What a person says about the first attempt of the cell `a`.
+fn by_hand(cost: Option<i64>) -> Settlement {
+    Settlement {
+        attempt: attempt("nightly", "a", 1),
+        cost: cost.map(Micros::new),
+        exempt: false,
+        by: "ada".to_owned(),
+        reason: "the invoice".to_owned(),
+        at: at(500),
+    }
+}
+
+#[test]
+fn a_debt_is_settled_by_hand_and_the_settlement_is_taken_back_when_the_attempt_tells_the_truth() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    begin_run(&store, &elsewhere(1), at(0));
+    claim(&store, &elsewhere(1), 1).unwrap();
+    let left = || store.ledger_totals(&run("nightly")).wait().unwrap().remaining(Micros::new(200)).get();
+    let known = || {
+        let totals = store.ledger_totals(&run("nightly")).wait().unwrap();
+        (totals.total.get(), totals.billable_spent.get(), totals.assumed.get(), totals.unknown)
+    };
+    assert_eq!(store.settle(&by_hand(Some(20))).wait().unwrap(), Settled::UnderWay);
+    assert_eq!(give_up(&store, after_lease()), 1);
+    assert_eq!((left(), known()), (150, (0, 0, 50, 1)));
+    let open = store.unsettled(&run("nightly")).wait().unwrap();
+    assert_eq!((open.len(), open[0].unknown, open[0].assumed.get(), open[0].under_way), (1, 1, 50, false));
+
+    // Only the cap is freed: what it cost stays unknown.
+    assert_eq!(store.settle(&by_hand(None)).wait().unwrap(), Settled::Booked { freed: Micros::new(50) });
+    assert_eq!((left(), known().0, known().2), (200, 0, 0));
+    assert!(known().3 > 0, "it is still unknown");
+    assert_eq!(store.settle(&by_hand(None)).wait().unwrap(), Settled::NothingOpen);
+    // Then the figure is found.
+    assert_eq!(store.settle(&by_hand(Some(20))).wait().unwrap(), Settled::Booked { freed: Micros::new(-20) });
+    assert_eq!((left(), known()), (180, (20, 20, 0, 0)));
+    assert_eq!(store.settle(&by_hand(Some(20))).wait().unwrap(), Settled::NothingOpen, "nothing is booked twice");
+    let rows = store.attempts(&run("nightly"), &cell("a")).wait().unwrap();
+    assert_eq!((rows[0].cost, rows[0].billable), (Some(Micros::new(20)), Some(Micros::new(20))));
+    let notes: Vec<_> =
+        store.settlements(&run("nightly")).wait().unwrap().into_iter().map(|entry| entry.note).collect();
+    assert_eq!(notes, vec![Some("by ada: the invoice".to_owned()); 2]);
+
+    // The host that was given up comes back with what it really spent.
+    let lost = Store::open(store.path()).unwrap().acting_as(elsewhere(1));
+    let late = record(&attempt("nightly", "a", 1), ExitClass::Pass, vec![session(1, Some(30))]);
+    assert!(!lost.finish_attempt(&late, ResultExtra::default()).wait().unwrap());
+    lost.finish_attempt(&late, ResultExtra::default()).wait().unwrap();
+    assert_eq!((left(), known()), (170, (30, 30, 0, 0)));
+    let newest = store.settlements(&run("nightly")).wait().unwrap().pop().unwrap();
+    assert_eq!((newest.reference.as_str(), newest.amount), ("settlement withdrawn", Some(Micros::new(-20))));
+    assert!(store.check(None).wait().unwrap().is_clean());
 }
