@@ -33,7 +33,7 @@ impl Harness for Greeter {
         let script = "printf 'say working on %s\\n' \"$TASK\"; echo 'echo hello world' > greet.sh; echo done";
         let mut command = Command::shell(script);
         command.env.push(("TASK".to_owned(), request.task.clone()));
-        Ok(Prepared { command, files: Vec::new() })
+        Ok(Prepared { command, ..Prepared::default() })
     }
 
     fn reader(&self) -> Box<dyn OutputReader> {

@@ -406,3 +406,101 @@ async fn counters_of_a_resumed_session_that_include_the_earlier_one_are_unknown(
     assert!(resumed.reading.warnings.iter().any(|warning| warning.contains("tokens of this one are unknown")));
     bed.close().await;
 }
+
+/// A harness that prints JSON lines, keeps a file of each session, and may log in.
+const KEEPING: &str = r#"
+name = "keeping"
+credentials = [".keeping/auth.json"]
+[run]
+argv = ["sh", "-c", "{config.line}"]
+prompt = "stdin"
+[config.line]
+type = "text"
+[output]
+format = "json-lines"
+[[output.rule]]
+when = { type = "start" }
+is = "session_id"
+text = "id"
+[[output.rule]]
+when = { type = "say" }
+is = "message"
+text = "text"
+[[output.rule]]
+when = { type = "end" }
+is = "completed"
+[output.file]
+path = "{home}/.keeping/*/{resume}.jsonl"
+[[output.file.rule]]
+when = { type = "resumed" }
+is = "restart"
+[[output.file.rule]]
+when = { type = "answer" }
+usage = { input = "in", output = "out" }
+usage_mode = "sum"
+"#;
+
+fn keeping(line: &str) -> DeclarativeHarness {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("harness.toml"), KEEPING).unwrap();
+    let manifest = refrain::config::harness_manifest::HarnessManifest::from_dir(dir.path()).unwrap();
+    let entry = refrain::config::plan::HarnessEntry {
+        name: "keeping".to_owned(),
+        manifest: Arc::new(manifest),
+        version: None,
+        image: None,
+        observability_tier: "full".to_owned(),
+        config: json!({"line": line}).as_object().unwrap().clone(),
+    };
+    DeclarativeHarness::new(&entry, Path::new("refrain")).unwrap()
+}
+
+#[tokio::test]
+async fn what_a_killed_harness_has_kept_of_its_session_is_read() {
+    let mut bed = Bed::new().await;
+    bed.options.limits.timeout = Some((Timer::Session, Duration::from_secs(2)));
+    let line = r#"mkdir -p ~/.keeping/a ~/.keeping/b; echo '{"type":"start","id":"s-1"}'
+        echo '{"type":"answer","in":999,"out":999}' > ~/.keeping/b/s-2.jsonl
+        printf '{"type":"answer","in":9,"out":9}\n{"type":"resumed"}\n{"type":"answer","in":5,"out":7}\n' > ~/.keeping/a/s-1.jsonl
+        echo '{"type":"answer","in":1,"out":1}' >> ~/.keeping/a/s-1.jsonl
+        sleep 60"#;
+    let result = bed.run_with(&keeping(line), None).await.unwrap();
+    assert!(matches!(result.end, SessionEnd::TimedOut { .. }), "{:?}", result.end);
+    assert_eq!((result.reading.usage.input, result.reading.usage.output), (Some(6), Some(8)));
+    let kept = fs::read_to_string(bed.options.folder.join("session.log")).unwrap();
+    assert_eq!(kept.lines().count(), 4);
+    assert!(!bed.options.folder.join("session-files").exists());
+    bed.close().await;
+}
+
+#[tokio::test]
+async fn a_harness_that_kept_no_file_leaves_its_tokens_unknown() {
+    let bed = Bed::new().await;
+    let line = r#"ln -s /etc/passwd ~/.keeping; echo '{"type":"say","text":"hi"}'; echo '{"type":"end"}'"#;
+    let result = bed.run_with(&keeping(line), None).await.unwrap();
+    assert_eq!(result.end, SessionEnd::Completed);
+    assert!(result.reading.usage.is_unknown());
+    assert!(!bed.options.folder.join("session.log").exists());
+    bed.close().await;
+}
+
+#[tokio::test]
+async fn a_login_is_the_agents_alone_and_gone_when_the_session_is_over() {
+    let mut bed = Bed::new().await;
+    let home = bed.dir.path().join("user");
+    fs::create_dir_all(home.join(".keeping")).unwrap();
+    fs::write(home.join(".keeping/auth.json"), "the-login").unwrap();
+    fs::write(home.join(".keeping/history"), "private").unwrap();
+    bed.request.model.auth_mode = AuthMode::Subscription;
+    bed.request.model.credentials_path = Some(home.to_string_lossy().into_owned());
+    let line = r#"test "$(stat -c '%a %u' ~/.keeping/auth.json)" = "600 $(id -u)" || exit 3
+        echo "{\"type\":\"say\",\"text\":\"$(cat ~/.keeping/auth.json) $(ls -A ~/.keeping)\"}"; echo '{"type":"end"}'"#;
+    let result = bed.run_with(&keeping(line), None).await.unwrap();
+    assert_eq!(result.reading.text.as_deref(), Some("the-login auth.json"), "{:?}", result.end);
+    let inside = bed.env.host_path(bed.env.home()).unwrap();
+    assert!(!inside.join(".keeping/auth.json").exists());
+    bed.request.model.credentials_path = Some(bed.dir.path().join("nowhere").to_string_lossy().into_owned());
+    let refused = bed.run_with(&keeping("true"), None).await.unwrap_err().to_string();
+    assert!(refused.contains("has no `.keeping/auth.json`"), "{refused}");
+    bed.close().await;
+}

@@ -28,7 +28,7 @@ impl Harness for Greeter {
     }
 
     fn prepare(&self, _: &SessionRequest) -> Result<Prepared, HarnessError> {
-        Ok(Prepared { command: Command::shell("echo 'echo hello world' > greet.sh; echo done"), files: Vec::new() })
+        Ok(Prepared { command: Command::shell("echo 'echo hello world' > greet.sh; echo done"), ..Prepared::default() })
     }
 
     fn reader(&self) -> Box<dyn OutputReader> {

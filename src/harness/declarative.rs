@@ -7,7 +7,7 @@ use super::json_lines::JsonLinesReader;
 use super::session_file::{self, SessionFile, WithSessionFile};
 use super::template::{Names, Template, Values};
 use super::text::TextReader;
-use super::{Harness, HarnessError, OutputReader, Prepared, ReaderFactory, SessionRequest};
+use super::{Harness, HarnessError, OutputReader, Prepared, ReaderFactory, SessionRequest, credentials};
 use crate::config::harness_manifest::{ConfigKind, HarnessManifest, OutputSpec, PromptBy};
 use crate::config::plan::HarnessEntry;
 use crate::runtime::{Command, Stdin};
@@ -230,7 +230,8 @@ impl DeclarativeHarness {
         if self.needs_session_dir() {
             files.push((prompt_file.clone(), request.prompt.clone().into_bytes()));
         }
-        Ok(Prepared { command, files })
+        let credentials = credentials::read(&request.model, &self.manifest.credentials, &request.home)?;
+        Ok(Prepared { command, files, credentials })
     }
 }
 

@@ -7,6 +7,7 @@
 //! Start with [`declarative`]; [`scripted`] is the agent that plays a file, for demos and tests.
 
 pub mod ceiling;
+mod credentials;
 pub mod declarative;
 mod ending;
 pub mod json_lines;
@@ -267,4 +268,7 @@ pub struct Prepared {
     pub command: Command,
     /// Absolute paths inside the environment and their content.
     pub files: Vec<(PathBuf, Vec<u8>)>,
+    /// The same for files that hold a login: nobody but the agent can read them, and they are removed when the session is
+    /// over.
+    pub credentials: Vec<(PathBuf, Vec<u8>)>,
 }

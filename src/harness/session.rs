@@ -16,7 +16,7 @@ use super::ending::{self, Evidence, Stop};
 use super::lines::LineSplitter;
 use super::logs::{read_again, read_kept};
 pub use super::logs::{read_all, read_logs};
-use super::{AgentEvent, Harness, HarnessError, OutputReader, Prepared, Reading, SessionRequest};
+use super::{AgentEvent, Harness, HarnessError, OutputReader, Prepared, Reading, SessionRequest, credentials};
 use crate::clock::Clock;
 use crate::domain::failure::Timer;
 use crate::domain::session::SessionEnd;
@@ -120,7 +120,7 @@ pub async fn run(
     live: Option<mpsc::Sender<AgentEvent>>,
     stop: &CancellationToken,
 ) -> Result<SessionResult, HarnessError> {
-    let Prepared { mut command, files } = harness.prepare(request)?;
+    let Prepared { mut command, files, credentials } = harness.prepare(request)?;
     for (path, content) in &files {
         env.put_file(content, path, false).await?;
     }
@@ -131,9 +131,13 @@ pub async fn run(
     })?;
     command.limits = options.limits.clone();
 
+    credentials::put(env, &credentials).await?;
+
     let started_at = options.clock.now();
     let mut watch = Watch::new(harness.reader(), options, live, stop);
-    let exec = watch.follow(env, &command).await?;
+    let exec = watch.follow(env, &command).await;
+    let left = credentials::remove(env, &credentials).await;
+    let exec = exec?;
     let mut reading = match read_again(harness.reader(), options, exec.exit_code, None).await {
         // The agent can reach the log where nothing keeps it apart from the host.
         Err(HarnessError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
@@ -142,7 +146,7 @@ pub async fn run(
         reading => read_file(reading?, env, (harness, request), options, exec.exit_code).await?,
     };
     part_from_resumed(&mut reading, request.resume.is_some());
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = left.into_iter().collect();
     let evidence = Evidence {
         exec: &exec,
         stop: watch.stopped.as_ref(),

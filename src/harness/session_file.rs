@@ -134,6 +134,12 @@ impl OutputReader for WithSessionFile {
 fn together(output: Reading, file: Reading, only_unknown: bool) -> Reading {
     let told = !output.usage.is_unknown();
     let takes_numbers = !file.usage.is_unknown() && !(only_unknown && told);
+    let mut warnings: Vec<String> = output.warnings.into_iter().chain(file.warnings).collect();
+    if takes_numbers && file.outcome.is_none() && output.outcome.is_none() {
+        warnings.push(
+            "it told no end: its tokens are those in its file, and a request under way is not in them".to_owned(),
+        );
+    }
     let (usage, cumulative) =
         if takes_numbers { (file.usage, file.cumulative) } else { (output.usage, output.cumulative) };
     Reading {
@@ -146,7 +152,7 @@ fn together(output: Reading, file: Reading, only_unknown: bool) -> Reading {
         turns: file.turns.or(output.turns),
         tool_calls: file.tool_calls.or(output.tool_calls),
         harness_session: output.harness_session.or(file.harness_session),
-        warnings: output.warnings.into_iter().chain(file.warnings).collect(),
+        warnings,
     }
 }
 

@@ -11,7 +11,7 @@ return {
     if stream == "stderr" or not event then return nil end
     if event.boom then error("boom") end
     if event.spin then while true do end end
-    if event.eat then local t = {} while true do t[#t + 1] = string.rep("x", 1000) end end
+    if event.eat then local t = {} while true do t[#t + 1] = string.rep("x", 1e7) .. #t end end
     if event.id then return { kind = "session_id", id = event.id } end
     if event.odd then return { kind = "odd" } end
     usage.input += event.input or 0
