@@ -17,6 +17,7 @@ use super::metering::{self, Begins, Metered};
 use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
 use super::{accounts, ending, pacing, reconcile};
+use crate::config::gateway::Route;
 use crate::domain::failure::{ProviderFault, Timer};
 use crate::domain::session::SessionEnd;
 use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage};
@@ -97,6 +98,13 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
     }
 }
 
+/// Tells whether a session has no other way to its provider than the gateway.
+fn goes_through_gateway(attempt: &Attempt, setup: &Setup) -> bool {
+    let plan = &attempt.context.services.plan;
+    let entry = plan.harnesses.iter().find(|entry| entry.name == setup.harness.name());
+    entry.is_some_and(|entry| plan.route(entry, &setup.model) == Route::Gateway)
+}
+
 /// The share by which a harness's figures may differ from the gateway's.
 fn tolerance(attempt: &Attempt, harness: &str) -> f64 {
     let harnesses = &attempt.context.services.plan.harnesses;
@@ -151,6 +159,12 @@ pub(crate) async fn take_up_log(
     let Some(result) = session::read_left(&*attempt.env, &*harness, &options, how).await? else { return Ok(None) };
     let timeout = (attempt.deadline.timer, attempt.deadline.limit);
     let setup = Setup { index, harness, model, role, resume: None, max_cost: None, timeout };
+    if goes_through_gateway(attempt, &setup)
+        && !matches!(result.end, SessionEnd::Completed | SessionEnd::Refused { .. })
+    {
+        // The gateway died with its host: what failed from then on is not the agent's failure.
+        return Ok(None);
+    }
     let mut record = record::of_result(attempt, &setup, call, &result);
     let left = match attempt.context.services.store.adopt_calls(&attempt.id, index).await {
         Ok(left) => left,
