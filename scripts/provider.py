@@ -13,6 +13,7 @@ a line of its own: a script begins with `pwd` where later calls need absolute pa
 
 import argparse
 import json
+import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -119,10 +120,14 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     script = None
+    key = None
 
     def do_POST(self):  # noqa: N802 - the name is the library's
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         path = self.path.split("?")[0]
+        sent = self.headers.get("x-api-key") or self.headers.get("authorization", "").removeprefix("Bearer ")
+        if self.key is not None and sent != self.key:
+            return self.refuse(401, "the key is another one")
         try:
             request = json.loads(body)
         except ValueError:
@@ -173,7 +178,8 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def refuse(self, status, message):
-        kind = "not_found_error" if status == 404 else "invalid_request_error"
+        kinds = {401: "authentication_error", 404: "not_found_error"}
+        kind = kinds.get(status, "invalid_request_error")
         self.send_json(status, {"type": "error", "error": {"type": kind, "message": message}})
         self.script.record(path=self.path, status=status, served=None)
 
@@ -194,7 +200,10 @@ def main():
     parser.add_argument("--script", required=True, help="JSON file with the turns to play")
     parser.add_argument("--log", required=True, help="file that gets one JSON line per answer")
     parser.add_argument("--port-file", required=True, help="file that gets the port once the server listens")
+    parser.add_argument("--key-env", help="variable with the key that requests must bear; any will do without")
     options = parser.parse_args()
+    if options.key_env:
+        Handler.key = os.environ[options.key_env]
     try:
         Handler.script = Script(options.script, options.log)
     except (OSError, ValueError, KeyError) as error:

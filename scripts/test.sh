@@ -86,6 +86,14 @@ step_quickstart() {
 step_provider() {
     release
     scripts/fake-provider.sh
+    # Skipped where the Docker tests are.
+    if docker version > /dev/null 2>&1; then
+        scripts/test-images.sh
+        scripts/gateway-only.sh
+    elif [ -n "${REFRAIN_REQUIRE_DOCKER:-}" ]; then
+        echo "test.sh: Docker is required" >&2
+        return 1
+    fi
 }
 
 # shellcheck disable=SC2086 # several words on purpose
