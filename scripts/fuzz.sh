@@ -25,11 +25,12 @@ seed() {
 seed value_conversion
 seed manifest_parsing orchestrators/*/orchestrator.toml harnesses/*/harness.toml
 seed run_and_task_yaml runs/*.yaml tasks/*/task.yaml
+seed gateway_protocol tests/fixtures/gateway/answers.jsonl
 seed harness_lines tests/transcripts/*/*/stdout
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- value_conversion manifest_parsing run_and_task_yaml harness_lines
+[ $# -gt 0 ] || set -- value_conversion manifest_parsing run_and_task_yaml harness_lines gateway_protocol
 for target in "$@"; do
     echo "== $target"
     leaks=1

@@ -215,25 +215,26 @@ impl Visit for Event {
     }
 }
 
+/// The key of a usage object. A quote in a string is escaped, so that what is found by it are keys.
+pub(super) static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""usage""#));
+static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""error""#));
+
 /// Tells whether an event has to be read, given all its data in one piece. Most events of a stream are pieces of text,
 /// which tell neither tokens nor an end; they are known by a look at a few bytes.
 pub(super) fn may_tell(api: Api, model_known: bool, data: &[u8]) -> bool {
-    static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""usage""#));
-    static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""error""#));
     match api {
         Api::AnthropicMessages => declared_type(data) != Some(b"content_block_delta"),
         Api::OpenAiResponses => {
             declared_type(data).is_none_or(|name| !name.starts_with(b"response.") || !name.ends_with(b".delta"))
         }
-        // A quote in a string is escaped, so that what is found here are keys.
-        Api::OpenAiChat => {
-            !model_known
-                || [&USAGE, &ERROR]
-                    .iter()
-                    .any(|key| key.find_iter(data).any(|at| !is_null(&data[at + key.needle().len()..])))
-        }
+        Api::OpenAiChat => !model_known || has(data, &USAGE) || has(data, &ERROR),
         _ => true,
     }
+}
+
+/// Tells whether a key is there with a value.
+pub(super) fn has(data: &[u8], key: &Finder<'_>) -> bool {
+    key.find_iter(data).any(|at| !is_null(&data[at + key.needle().len()..]))
 }
 
 /// The type of an event that begins with it.

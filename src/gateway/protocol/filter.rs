@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
-use memchr::{memchr2, memmem};
+use memchr::memchr2;
 
+use super::event;
 use super::json::{Key, Kind, Scalar, Scanner, Visit};
 use super::sse::data_of;
 
@@ -143,7 +144,8 @@ impl Place {
 
 /// Tells whether an event is the chunk of usage.
 fn is_usage(event: &[u8]) -> bool {
-    if memmem::find(event, br#""usage""#).is_none() {
+    // Most chunks say `"usage":null`.
+    if !event::has(event, &event::USAGE) {
         return false;
     }
     let (mut scanner, mut chunk) = (Scanner::new(), Chunk::default());

@@ -217,9 +217,14 @@ impl Scanner {
 
     /// Reads on in a string; returns where.
     fn string(&mut self, bytes: &[u8], at: usize, visit: &mut impl Visit) -> usize {
-        let rest = &bytes[at..];
+        let kept = self.in_key || self.wanted;
+        let mut rest = &bytes[at..];
+        if !kept {
+            rest = past_escapes(rest);
+        }
+        let at = bytes.len() - rest.len();
         let run = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-        if self.in_key || self.wanted {
+        if kept {
             self.text.extend(&rest[..run]);
         }
         let Some(&stop) = rest.get(run) else { return bytes.len() };
@@ -295,6 +300,16 @@ impl Scanner {
         }
         self.value_ended();
     }
+}
+
+/// Skips what is no end of a string: long runs of text with line ends and quotes in it, mostly.
+fn past_escapes(mut bytes: &[u8]) -> &[u8] {
+    while let Some(at) = memchr2(b'"', b'\\', bytes)
+        && let [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', rest @ ..] = &bytes[at..]
+    {
+        bytes = rest;
+    }
+    bytes
 }
 
 #[cfg(test)]
