@@ -9,6 +9,7 @@ use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
 use crate::config::gateway::{Route, place_of};
 use crate::domain::{Attribution, EventKind, Exchange, Failure, Micros, Model, ModelRole, Trace};
+use crate::gateway::cassette::Cassette;
 use crate::gateway::{
     Bodies, Capability, Gateway, GatewayError, GatewayOptions, Grant, Guard, Key, Listen, Recorder, RecorderError,
     Totals,
@@ -29,13 +30,18 @@ struct Running {
 }
 
 impl Metering {
-    /// Starts a gateway whose exchanges are kept in `store`.
+    /// Starts a gateway whose exchanges are kept in `store`, and on a cassette or played from one where there is one.
     ///
     /// # Errors
     ///
     /// As [`Gateway::start`].
-    pub async fn start(options: GatewayOptions, store: Store) -> Result<Self, GatewayError> {
-        let gateway = Gateway::start(options, Arc::new(StoreRecorder { store })).await?;
+    pub async fn start(
+        options: GatewayOptions,
+        store: Store,
+        cassette: Option<Cassette>,
+    ) -> Result<Self, GatewayError> {
+        let recorder = Arc::new(StoreRecorder { store });
+        let gateway = Gateway::start_with_cassette(options, recorder, b"", cassette).await?;
         let mut doors = GatewayDoors::default();
         for address in gateway.addresses() {
             match address {

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http_body_util::{BodyExt, Empty, StreamBody};
 use hyper::Response;
-use hyper::body::{Body, Frame, Incoming};
+use hyper::body::Frame;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::entry::{Ending, Entry};
@@ -17,7 +17,7 @@ use super::protocol::UsageFilter;
 use super::reply::{Answer, Broken};
 use super::server::Core;
 use super::silence::{Pulse, Silence};
-use super::upstream::causes;
+use super::source::Source;
 use crate::clock::Clock;
 use crate::domain::ExchangeEnd;
 
@@ -29,13 +29,13 @@ pub(super) async fn pass(
     mut entry: Entry,
     core: &Arc<Core>,
     cut: CancellationToken,
-    answer: Response<Incoming>,
+    answer: Response<Source>,
     hides_usage: bool,
 ) -> Response<Answer> {
     let (mut parts, body) = answer.into_parts();
     let filter = (hides_usage && headers::is_plain(&parts.headers)).then(UsageFilter::new);
     headers::towards_client(&mut parts.headers, filter.is_some());
-    if body.is_end_stream() {
+    if body.is_over() {
         // Nobody will ask for the pieces of a body that has none.
         let body = match entry.settle(Ending::Answered).done().await {
             Ok(()) => Empty::new().map_err(|never| match never {}).boxed_unsync(),
@@ -65,7 +65,7 @@ pub(super) async fn pass(
 /// An answer under way.
 struct Passage {
     entry: Entry,
-    body: Incoming,
+    body: Source,
     filter: Option<UsageFilter>,
     silence: Silence,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -122,10 +122,10 @@ impl Passage {
         self.silence.heard();
         loop {
             let grace = self.held.as_mut().map(|(_, grace)| grace);
-            let frame = tokio::select! {
+            let next = tokio::select! {
                 biased;
                 () = &mut self.cut => return Step::Cut,
-                frame = self.body.frame() => frame,
+                next = self.body.next() => next,
                 () = self.silence.exceeded() => {
                     let message = "the provider was silent for too long within its answer";
                     return Step::Broke(ExchangeEnd::UpstreamStalled, message.to_owned());
@@ -134,12 +134,12 @@ impl Passage {
                     return Step::Quiet;
                 }
             };
-            match frame {
+            match next {
                 None => return Step::End,
-                Some(Err(error)) => return Step::Broke(ExchangeEnd::UpstreamCut, causes(&error)),
-                Some(Ok(frame)) => {
+                Some(Err(message)) => return Step::Broke(ExchangeEnd::UpstreamCut, message),
+                Some(Ok(piece)) => {
                     self.silence.heard();
-                    if let Ok(piece) = frame.into_data() {
+                    if let Some(piece) = piece {
                         return Step::Piece(piece);
                     }
                 }
@@ -150,7 +150,7 @@ impl Passage {
     async fn piece(&mut self, piece: Bytes) -> Result<Bytes, Broken> {
         let whole = self.entry.read(&piece);
         // A body of known length has reached it: the client will see that as soon as we do.
-        let last = self.body.is_end_stream();
+        let last = self.body.is_over();
         let shown = match &mut self.filter {
             Some(filter) => filter.pass(piece),
             None => piece,

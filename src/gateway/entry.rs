@@ -8,11 +8,13 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use tokio::task::JoinHandle;
 
 use super::capture::Capture;
+use super::cassette::{RecordedAnswer, RecordedRequest};
 use super::pace::Slot;
 use super::pause::PauseReader;
 use super::protocol::{AnswerReader, Api, Asked, Fed, Route, Told};
 use super::server::Core;
 use super::session::Session;
+use super::taping::Taping;
 use crate::domain::{Exchange, ExchangeEnd, Micros, Usage};
 use crate::redact::printable;
 
@@ -38,6 +40,9 @@ struct Line {
     capture: Option<Capture>,
     /// Where the provider may ask to be left alone.
     pause: Option<PauseReader>,
+    taping: Option<Taping>,
+    /// The answer comes from a cassette.
+    free: bool,
 }
 
 /// How an entry is settled.
@@ -96,6 +101,8 @@ impl Entry {
             reader: None,
             capture: core.options.bodies.map(Capture::new),
             pause: None,
+            taping: None,
+            free: false,
         };
         Some(Self { core, session, api: route.api, line: Some(line) })
     }
@@ -134,6 +141,21 @@ impl Entry {
         }
     }
 
+    /// The exchange is to be kept on a cassette.
+    pub(super) fn tape(&mut self, request: RecordedRequest) {
+        if let Some(line) = &mut self.line {
+            line.taping = Some(Taping::new(request));
+        }
+    }
+
+    /// The exchange is answered from a cassette: its tokens count, and nobody bills them.
+    pub(super) fn played(&mut self) {
+        if let Some(line) = &mut self.line {
+            line.sent = true;
+            line.free = true;
+        }
+    }
+
     /// The answer's head has come.
     pub(super) fn answered(&mut self, status: u16, headers: &HeaderMap, first_byte: Duration) {
         if let Some(line) = &mut self.line {
@@ -144,6 +166,9 @@ impl Entry {
             line.pause = PauseReader::of(status, headers, self.core.options.clock.now());
             if let Some(capture) = &mut line.capture {
                 capture.coding(text(CONTENT_ENCODING));
+            }
+            if let Some(taping) = &mut line.taping {
+                taping.answered(status, headers);
             }
         }
     }
@@ -167,6 +192,9 @@ impl Entry {
         if let Some(capture) = &mut line.capture {
             capture.answer(piece);
         }
+        if let Some(taping) = &mut line.taping {
+            taping.piece(piece);
+        }
         terminal
     }
 
@@ -184,7 +212,7 @@ impl Entry {
     pub(super) fn settle(&mut self, ending: Ending) -> Settling {
         let Some(line) = self.line.take() else { return Settling(None) };
         let (core, session) = (Arc::clone(&self.core), Arc::clone(&self.session));
-        let Line { mut exchange, began, fingerprint, sent, slot, reader, capture, pause } = line;
+        let Line { mut exchange, began, fingerprint, sent, slot, reader, capture, pause, taping, free } = line;
         if let Some(pause) = pause.and_then(|mut reader| reader.pause()) {
             session.terms.lane.hold(pause);
         }
@@ -203,11 +231,14 @@ impl Entry {
         exchange.usage = if sent && self.api.is_billed() { usage(end, told.as_ref()) } else { Usage::ZERO };
         let (model, bill) = told.map_or((None, None), |told| (told.model, told.cost));
         exchange.model_served = model;
-        exchange.cost = cost(&core, &exchange).or(bill);
+        exchange.cost = if free { Some(Micros::ZERO) } else { cost(&core, &exchange).or(bill) };
+        let taped = taping.filter(|_| sent).map(|taping| taping.ended(end));
         session.spent(&exchange, fingerprint.as_deref());
         let recording = async move {
             let bodies = capture.map(|capture| capture.redacted(&core.options.redactor));
-            let outcome = core.recorder.ended(exchange, bodies).await.map_err(|error| error.message);
+            let kept = keep(&core, &exchange, taped).await;
+            let recorded = core.recorder.ended(exchange, bodies).await.map_err(|error| error.message);
+            let outcome = recorded.and(kept);
             if let Err(error) = &outcome {
                 tracing::error!(session = session.id, error, "an exchange was not recorded");
             }
@@ -238,6 +269,17 @@ impl Drop for Entry {
             drop(self.break_off());
         }
     }
+}
+
+/// Puts an exchange on the cassette, if one records.
+async fn keep(
+    core: &Core,
+    exchange: &Exchange,
+    taped: Option<(RecordedRequest, RecordedAnswer)>,
+) -> Result<(), String> {
+    let Some(((request, answer), cassette)) = taped.zip(core.cassette.as_ref()) else { return Ok(()) };
+    let Exchange { attribution, number, .. } = exchange;
+    cassette.keep(attribution, *number, &request, answer).await.map_err(|error| error.to_string())
 }
 
 /// How an exchange ended whose answer came to its end. An error has no final event.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -11,6 +12,7 @@ use hyper::{Request, Response};
 
 use super::admit::{Admitted, Shown};
 use super::answer;
+use super::cassette::{Cassette, RecordedRequest};
 use super::entry::{Ending, Entry};
 use super::headers;
 use super::protocol::{Asked, RefusalKind, RequestReader, Route};
@@ -18,6 +20,7 @@ use super::reply::{self, Answer};
 use super::server::Core;
 use super::session::{Session, Stop};
 use super::silence::Pulse;
+use super::source::{self, Source};
 use super::upload::{Upload, splice};
 use super::upstream::{Unanswered, causes};
 use crate::domain::ExchangeEnd;
@@ -64,10 +67,18 @@ pub(super) async fn exchange(core: Arc<Core>, admitted: Admitted, parts: Parts, 
 
 impl Exchange {
     /// Brings the request to the provider and returns the head of its answer, and whether the client must not see the usage.
-    async fn pass(&mut self, parts: Parts, body: Incoming, shown: Shown) -> Result<(Response<Incoming>, bool), Halt> {
+    async fn pass(&mut self, parts: Parts, body: Incoming, shown: Shown) -> Result<(Response<Source>, bool), Halt> {
         let (pieces, asked) = self.read(body).await?;
         self.entry.asked(&asked);
         self.stop()?;
+        let hides_usage = asked.usage_splice.is_some();
+        if let Some(cassette) = self.core.cassette.clone() {
+            let request = self.taped(&pieces, &asked);
+            if cassette.plays() {
+                return self.play(&cassette, &request).map(|answer| (answer, hides_usage));
+            }
+            self.entry.tape(request);
+        }
         let slot = self.session.terms.lane.enter().await;
         // Others of the session may have ended while this one waited.
         self.stop()?;
@@ -83,7 +94,33 @@ impl Exchange {
             }
         })?;
         self.entry.answered(answer.status().as_u16(), answer.headers(), pulse.since());
-        Ok((answer, asked.usage_splice.is_some()))
+        Ok((answer.map(Source::Provider), hides_usage))
+    }
+
+    /// The request as cassettes know it.
+    fn taped(&self, pieces: &VecDeque<Bytes>, asked: &Asked) -> RecordedRequest {
+        RecordedRequest {
+            api: self.route.api.name().to_owned(),
+            path: self.route.path.clone(),
+            fingerprint: asked.fingerprint.clone(),
+            body: pieces.iter().flatten().copied().collect(),
+        }
+    }
+
+    /// Answers from a cassette.
+    fn play(&mut self, cassette: &Cassette, request: &RecordedRequest) -> Result<Response<Source>, Halt> {
+        let recorded = cassette
+            .answer(&self.session.terms.attribution, request)
+            .map_err(|parted| Halt::Refused(RefusalKind::Parted, parted.message))?;
+        self.entry.played();
+        let end = recorded.end;
+        let Some(answer) = source::recorded(recorded) else {
+            let kind =
+                if end == ExchangeEnd::UpstreamStalled { RefusalKind::Stalled } else { RefusalKind::Unreachable };
+            return Err(Halt::Failed(end, kind, "no answer had come when the cassette was recorded".to_owned()));
+        };
+        self.entry.answered(answer.status().as_u16(), answer.headers(), Duration::ZERO);
+        Ok(answer)
     }
 
     /// Reads the request's body.
@@ -133,7 +170,9 @@ impl Exchange {
     ) -> Result<Request<Upload>, Halt> {
         let refused = |message: String| Halt::Refused(RefusalKind::Unavailable, message);
         let terms = &self.session.terms;
-        headers::towards_provider(&mut parts.headers, &terms.base, asked.usage_splice.is_some());
+        // A cassette holds text that can be read, and secrets can be found in.
+        let plain = asked.usage_splice.is_some() || self.core.cassette.is_some();
+        headers::towards_provider(&mut parts.headers, &terms.base, plain);
         if let Some(key) = &terms.key {
             headers::put_key(&mut parts.headers, key, self.route.api, (shown, &terms.base))
                 .map_err(|message| refused(message.to_owned()))?;

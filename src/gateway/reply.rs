@@ -51,7 +51,11 @@ fn worth_another_try(kind: RefusalKind) -> bool {
         | RefusalKind::Unreachable
         | RefusalKind::Stalled
         | RefusalKind::Unavailable => true,
-        RefusalKind::Unauthorized | RefusalKind::NotFound | RefusalKind::Limit | RefusalKind::TooLarge => false,
+        RefusalKind::Unauthorized
+        | RefusalKind::NotFound
+        | RefusalKind::Limit
+        | RefusalKind::TooLarge
+        | RefusalKind::Parted => false,
     }
 }
 

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::capability::Capability;
+use super::cassette::Cassette;
 use super::error::GatewayError;
 use super::listen::Door;
 use super::options::{GatewayOptions, Grant, Listen, Provider};
@@ -31,6 +32,7 @@ pub struct Gateway {
 pub(super) struct Core {
     pub(super) options: GatewayOptions,
     pub(super) recorder: Arc<dyn Recorder>,
+    pub(super) cassette: Option<Cassette>,
     pub(super) upstream: Upstream,
     /// Owns what outlives a request: the listeners, the connections, what is being recorded.
     pub(super) tasks: TaskTracker,
@@ -71,6 +73,24 @@ impl Gateway {
         recorder: Arc<dyn Recorder>,
         authorities: &[u8],
     ) -> Result<Self, GatewayError> {
+        Self::start_with_cassette(options, recorder, authorities, None).await
+    }
+
+    /// Like [`Gateway::start_trusting`], and where there is a cassette it records what passes, or answers in the providers'
+    /// place.
+    ///
+    /// An exchange that the cassette could not keep counts as one that could not be recorded. What a cassette answers costs
+    /// nothing; its tokens are counted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gateway::start_trusting`].
+    pub async fn start_with_cassette(
+        options: GatewayOptions,
+        recorder: Arc<dyn Recorder>,
+        authorities: &[u8],
+        cassette: Option<Cassette>,
+    ) -> Result<Self, GatewayError> {
         if options.listen.is_empty() {
             return Err(GatewayError::NowhereToListen);
         }
@@ -84,6 +104,7 @@ impl Gateway {
             addresses: doors.iter().map(|door| door.address().clone()).collect(),
             options,
             recorder,
+            cassette,
             upstream,
             tasks: TaskTracker::new(),
             runtime: Handle::current(),

@@ -10,6 +10,7 @@ use crate::config::RunPlan;
 use crate::config::gateway::{CassetteMode, GatewayMode, Recording, place_of};
 use crate::engine::EngineError;
 use crate::engine::metering::Metering;
+use crate::gateway::cassette::{Cassette, Matching};
 use crate::gateway::{GatewayError, GatewayOptions, Listen, Provider, Stalls};
 use crate::redact::Redactor;
 use crate::runtime::{GatewayDoors, Runtime};
@@ -32,9 +33,6 @@ pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> 
     if !plan.uses_gateway() {
         return Ok(Metering::default());
     }
-    if plan.gateway.cassette != CassetteMode::Off {
-        return Err(Error::configuration("`gateway.cassette` is not there yet").hinting("leave it out".to_owned()));
-    }
     let doors = match around.runtime.gateway_doors(plan.container.network, &around.layout.scratch_root()).await {
         Ok(doors) => doors,
         Err(error) if plan.gateway.mode == GatewayMode::On => {
@@ -50,6 +48,7 @@ pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> 
         // Environments without any way out ask no provider either.
         return Ok(Metering::default());
     }
+    let cassette = cassette(plan, around.redactor)?;
     let options = GatewayOptions {
         listen,
         providers: providers(plan),
@@ -59,7 +58,21 @@ pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> 
         stalls: Stalls::default(),
         bodies: (plan.gateway.record == Recording::Bodies).then_some(BODY_LIMIT),
     };
-    Metering::start(options, around.store.clone()).await.map_err(failed)
+    Metering::start(options, around.store.clone(), cassette).await.map_err(failed)
+}
+
+/// Opens the cassette that the run records on or plays.
+fn cassette(plan: &RunPlan, redactor: &Redactor) -> Result<Option<Cassette>, Error> {
+    let Some(path) = &plan.gateway.cassette_file else { return Ok(None) };
+    let opened = match plan.gateway.cassette {
+        CassetteMode::Off => return Ok(None),
+        CassetteMode::Record => Cassette::record(path, redactor.clone()),
+        CassetteMode::Replay => Cassette::replay(path, Matching::Exact, redactor.clone()),
+    };
+    opened.map(Some).map_err(|error| {
+        let hint = "`gateway.cassette_file` names a file that `cassette: record` wrote, or is to write";
+        Error::configuration(error.to_string()).caused_by(error).hinting(hint.to_owned())
+    })
 }
 
 /// Says why a gateway did not start, and what to do.

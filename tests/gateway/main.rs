@@ -4,6 +4,7 @@
 
 mod admission;
 mod books;
+mod cassettes;
 mod client;
 mod faults;
 mod limits;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use refrain::budget::PriceTable;
 use refrain::clock::{Clock, SystemClock};
 use refrain::domain::{Attribution, RunName, Trace};
+use refrain::gateway::cassette::Cassette;
 use refrain::gateway::{Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls};
 use refrain::redact::Redactor;
 
@@ -52,6 +54,7 @@ struct Setup {
     clock: Arc<dyn Clock>,
     guard: Option<Arc<dyn Guard>>,
     books: Books,
+    cassette: Option<Cassette>,
 }
 
 impl Setup {
@@ -63,25 +66,23 @@ impl Setup {
             clock: Arc::new(SystemClock::new()),
             guard: None,
             books: Books::default(),
+            cassette: None,
         }
     }
 
     async fn start(self) -> Bench {
-        let Self { provider, stalls, bodies, clock, guard, books } = self;
-        let gateway = Gateway::start(
-            GatewayOptions {
-                listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))],
-                providers: vec![provider],
-                prices: PriceTable::parse("test.toml", PRICES).expect("prices"),
-                redactor: Arc::new(Redactor::new([("KEY", REAL_KEY)])),
-                clock,
-                stalls,
-                bodies,
-            },
-            Arc::new(books.clone()),
-        )
-        .await
-        .expect("a gateway starts");
+        let Self { provider, stalls, bodies, clock, guard, books, cassette } = self;
+        let options = GatewayOptions {
+            listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))],
+            providers: vec![provider],
+            prices: PriceTable::parse("test.toml", PRICES).expect("prices"),
+            redactor: Arc::new(Redactor::new([("KEY", REAL_KEY)])),
+            clock,
+            stalls,
+            bodies,
+        };
+        let recorder = Arc::new(books.clone());
+        let gateway = Gateway::start_with_cassette(options, recorder, b"", cassette).await.expect("a gateway starts");
         let capability = gateway.open(grant(guard)).expect("a capability");
         Bench { gateway, books, capability }
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alone;
+mod cassettes;
 mod project;
 mod provider;
 

@@ -58,7 +58,6 @@ def env():
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
-    #[expect(dead_code, reason = "shown where a test fails")]
     pub(crate) stderr: String,
 }
 

@@ -29,6 +29,8 @@ pub enum RefusalKind {
     Unavailable,
     /// The request's body is larger than what is taken.
     TooLarge,
+    /// The cassette that is played has no answer to the request.
+    Parted,
 }
 
 impl RefusalKind {
@@ -37,12 +39,12 @@ impl RefusalKind {
     /// [`RefusalKind::Limit`] is 403 for all. A client that retries it spends minutes on a session that is over: 429 and
     /// every 5xx are tried again for up to five minutes, 401 for three by Claude Code, which takes it for a token to be
     /// renewed, and 402 or 400 ten times by clients of LiteLLM that do not know it as final. 403 is final to all of them;
-    /// Codex tries six times in seven seconds.
+    /// Codex tries six times in seven seconds. [`RefusalKind::Parted`] is as final.
     const fn status(self) -> u16 {
         match self {
             Self::Unauthorized => 401,
             Self::NotFound => 404,
-            Self::Limit => 403,
+            Self::Limit | Self::Parted => 403,
             Self::RateLimited { .. } => 429,
             Self::Unreachable => 502,
             Self::Stalled => 504,
@@ -55,7 +57,7 @@ impl RefusalKind {
         match self {
             Self::Unauthorized => "authentication_error",
             Self::NotFound => "not_found_error",
-            Self::Limit => "permission_error",
+            Self::Limit | Self::Parted => "permission_error",
             Self::RateLimited { .. } => "rate_limit_error",
             Self::Unreachable | Self::Unavailable => "api_error",
             Self::Stalled => "timeout_error",
@@ -69,6 +71,7 @@ impl RefusalKind {
             Self::Unauthorized => ("invalid_request_error", Some("invalid_api_key")),
             Self::NotFound => ("invalid_request_error", Some("not_found")),
             Self::Limit => ("invalid_request_error", Some("spend_limit_reached")),
+            Self::Parted => ("invalid_request_error", Some("cassette_parted")),
             Self::RateLimited { .. } => ("requests", Some("rate_limit_exceeded")),
             Self::Unreachable | Self::Stalled | Self::Unavailable => ("server_error", None),
             Self::TooLarge => ("invalid_request_error", Some("request_too_large")),
@@ -79,7 +82,7 @@ impl RefusalKind {
         match self {
             Self::Unauthorized => "UNAUTHENTICATED",
             Self::NotFound => "NOT_FOUND",
-            Self::Limit => "PERMISSION_DENIED",
+            Self::Limit | Self::Parted => "PERMISSION_DENIED",
             Self::RateLimited { .. } => "RESOURCE_EXHAUSTED",
             Self::Unreachable | Self::Unavailable => "UNAVAILABLE",
             Self::Stalled => "DEADLINE_EXCEEDED",

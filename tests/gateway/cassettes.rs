@@ -1,0 +1,163 @@
+//! What passed is played again, offline and for nothing.
+
+use std::path::Path;
+
+use refrain::domain::{Exchange, ExchangeEnd, Micros, Usage};
+use refrain::gateway::cassette::{Cassette, Matching};
+use refrain::redact::Redactor;
+
+use crate::provider::{Provider, anthropic};
+use crate::{Bench, REAL_KEY, Setup, messages};
+
+const CHUNK: &str = "data: {\"model\":\"model-1\",\"choices\":[{\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n";
+const CHUNK_OF_USAGE: &str =
+    "data: {\"model\":\"model-1\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3}}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+
+/// Where nobody listens.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+/// A provider that streams, is overloaded, cuts, and says its own key.
+async fn provider() -> Provider {
+    Provider::play(|seen, mut wire| async move {
+        let body = seen.text().to_owned();
+        if seen.line().contains("/chat/completions") {
+            wire.begin("text/event-stream").await;
+            for event in [CHUNK, CHUNK_OF_USAGE, DONE] {
+                wire.chunk(event).await;
+            }
+            wire.end().await;
+        } else if body.contains("overload") {
+            wire.answer(529, "retry-after: 7\r\n", r#"{"type":"error","error":{"message":"Overloaded"}}"#).await;
+        } else if body.contains("cut") {
+            wire.begin("text/event-stream").await;
+            wire.chunk(anthropic::start()).await;
+            return None;
+        } else if body.contains("secret") {
+            wire.answer(200, "", format!("{{\"text\":\"{REAL_KEY}\"}}")).await;
+        } else {
+            wire.begin("text/event-stream").await;
+            for event in [anthropic::start(), anthropic::text("hello"), anthropic::delta(), anthropic::stop()] {
+                wire.chunk(event).await;
+            }
+            wire.end().await;
+        }
+        Some(wire)
+    })
+    .await
+}
+
+/// A request that says this.
+fn says(text: &str) -> String {
+    messages(true).replace("\"hi\"", &format!("{text:?}"))
+}
+
+/// What a client saw: status, waiting time, body, and whether that came to its end.
+type Seen = (u16, Option<String>, String, bool);
+
+async fn ask(bench: &Bench, path: &str, body: String) -> Seen {
+    let mut reply = bench.post(path).header("accept-encoding", "gzip").body(body).send().await.expect("an answer");
+    let wait = reply.header("retry-after").map(str::to_owned);
+    let (mut text, mut whole) = (Vec::new(), true);
+    loop {
+        match reply.piece().await {
+            Ok(Some(piece)) => text.extend_from_slice(&piece),
+            Ok(None) => break,
+            Err(_) => {
+                whole = false;
+                break;
+            }
+        }
+    }
+    (reply.status, wait, String::from_utf8(text).expect("text"), whole)
+}
+
+async fn session(bench: &Bench, day: &str) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for text in ["work", "overload", "work", "cut", "secret"] {
+        seen.push(ask(bench, "/v1/messages?beta=true", says(&format!("{day}: {text}"))).await);
+    }
+    let chat = r#"{"model":"model-1","stream":true,"messages":[]}"#.to_owned();
+    seen.push(ask(bench, "/v1/chat/completions", chat).await);
+    seen
+}
+
+async fn start(url: &str, cassette: Cassette) -> Bench {
+    let mut setup = Setup::new(url.to_owned());
+    setup.cassette = Some(cassette);
+    setup.start().await
+}
+
+fn redactor() -> Redactor {
+    Redactor::new([("KEY", REAL_KEY)])
+}
+
+fn replay(path: &Path) -> Cassette {
+    Cassette::replay(path, Matching::Exact, redactor()).expect("a cassette")
+}
+
+fn told(exchanges: Vec<Exchange>) -> Vec<(u32, Option<u16>, ExchangeEnd, Usage)> {
+    let told = exchanges.into_iter().map(|exchange| (exchange.number, exchange.status, exchange.end, exchange.usage));
+    let mut told: Vec<_> = told.collect();
+    told.sort_by_key(|(number, ..)| *number);
+    told
+}
+
+#[tokio::test]
+async fn a_session_is_played_as_it_was_without_a_provider() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["run.tape", "run.tape.gz"] {
+        let path = folder.path().join(name);
+        let provider = provider().await;
+        let bench = start(&provider.url(), Cassette::record(&path, redactor()).expect("a cassette")).await;
+        let recorded = session(&bench, "2026-11-30").await;
+        let first = told(bench.books.wait(6).await);
+        assert_eq!(recorded[1].1.as_deref(), Some("7"));
+        assert_eq!((recorded[3].0, recorded[3].3), (200, false), "the answer was cut");
+        assert_eq!(recorded[5].2, format!("{CHUNK}{DONE}"));
+        let plain = provider.seen().iter().all(|seen| seen.header("accept-encoding") == Some("identity"));
+        assert!(plain, "a cassette holds text");
+
+        let bench = start(NOWHERE, replay(&path)).await;
+        let mut expected = recorded;
+        expected[4].2 = expected[4].2.replace(REAL_KEY, "[redacted:KEY]");
+        assert_eq!(session(&bench, "2027-01-02").await, expected);
+        let exchanges = bench.books.wait(6).await;
+        assert!(exchanges.iter().all(|exchange| exchange.cost == Some(Micros::ZERO)), "{exchanges:?}");
+        assert_eq!(told(exchanges), first);
+        assert_eq!(bench.capability.totals().known_cost, Micros::ZERO);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_parts_is_refused_with_its_difference() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.tape");
+    let provider = provider().await;
+    let bench = start(&provider.url(), Cassette::record(&path, redactor()).expect("a cassette")).await;
+    ask(&bench, "/v1/messages", says("work")).await;
+
+    let bench = start(NOWHERE, replay(&path)).await;
+    let (status, _, body, _) = ask(&bench, "/v1/messages", says("other work")).await;
+    assert_eq!(status, 403);
+    let error: serde_json::Value = serde_json::from_str(&body).expect("is JSON");
+    let message = error["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("expected exchange 1 of 1"), "{message}");
+    assert!(message.contains("-messages[0].content: work\n+messages[0].content: other work\n"), "{message}");
+    let exchange = bench.books.wait(1).await.remove(0);
+    assert_eq!((exchange.end, exchange.usage), (ExchangeEnd::Refused, Usage::ZERO));
+    assert!(exchange.message.is_some_and(|message| message.contains("+messages[0].content: other work")));
+    // The session can go on where the tape goes on.
+    assert_eq!(ask(&bench, "/v1/messages", says("work")).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_provider_that_was_not_reached_is_not_reached_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.tape");
+    let bench = start(NOWHERE, Cassette::record(&path, redactor()).expect("a cassette")).await;
+    assert_eq!(ask(&bench, "/v1/messages", says("work")).await.0, 502);
+    let bench = start(NOWHERE, replay(&path)).await;
+    assert_eq!(ask(&bench, "/v1/messages", says("work")).await.0, 502);
+    assert_eq!(bench.books.wait(1).await[0].end, ExchangeEnd::Unreachable);
+}
