@@ -194,7 +194,7 @@ pub(crate) async fn carry_out(
     if let Err(failure) = journey.settle().await {
         return Course::Ended(Some(failure));
     }
-    let executed = execute(context, id, ready, earlier).await;
+    let executed = execute(context, id, ready, finish.retries(), earlier).await;
     if let Some(reason) = executed.abandoned {
         return Course::Abandoned(reason);
     }
@@ -264,7 +264,13 @@ pub(crate) fn deadline(plan: &RunPlan, task_timeout: Duration) -> Deadline {
 }
 
 /// Runs the script on a thread of its own until it returns, fails, or is stopped; then waits for what it began.
-async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready, earlier: Option<Earlier>) -> Executed {
+async fn execute(
+    context: &CellContext,
+    id: &AttemptId,
+    ready: &Ready,
+    retries: u32,
+    earlier: Option<Earlier>,
+) -> Executed {
     let services = &context.services;
     let task = &services.plan.tasks[context.cell().task];
     let deadline = deadline(&services.plan, task.timeout);
@@ -283,6 +289,7 @@ async fn execute(context: &CellContext, id: &AttemptId, ready: &Ready, earlier: 
         began: services.clock.elapsed(),
         before: past.as_ref().map_or(Duration::ZERO, |past| past.elapsed),
         deadline,
+        retries,
         stop: context.cancel.stop_token().child_token(),
         sessions: Mutex::new(sessions),
         spaces: tokio::sync::Mutex::new(Spaces::new(ready.env.workspace())),

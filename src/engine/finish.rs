@@ -72,6 +72,11 @@ impl Finish {
         }
     }
 
+    /// Returns how many retries came before.
+    pub(crate) fn retries(&self) -> u32 {
+        self.retries
+    }
+
     /// Goes on with an attempt that an earlier host began at `started_at` and had executed for `before`.
     pub(crate) fn go_on(self, started_at: Timestamp, before: Duration) -> Self {
         Self { started_at, before, ..self }

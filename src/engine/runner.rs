@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use self::exchange::Exchange;
 use super::ending::ScriptEnd;
 use super::services::CellContext;
-use super::world::Attempt;
+use super::world::{Attempt, describe};
 use crate::config::orchestrator_manifest::{OrchestratorManifest, Origin};
 use crate::domain::{Failure, ParamValue, Params};
 use crate::runtime::{Chunk, Command, ExecEnd, ExecReport, Limits, Output, RuntimeError, Stream};
@@ -193,10 +193,11 @@ fn judge(attempt: &Attempt, runner: &Runner, report: &ExecReport, left: usize) -
     let hint =
         if refused { " (it must be executable, and its first line name an interpreter that is there)" } else { "" };
     let text = attempt.context.services.redactor.redact(&String::from_utf8_lossy(&report.stderr.bytes)).into_string();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
-    let last = if last.is_empty() { "; it printed no error".to_owned() } else { format!("; its last lines:\n{last}") };
-    runner.raised(&format!("{how}{hint}{}", crate::redact::printable(&last)))
+    let last = match text.trim() {
+        "" => "; it printed no error".to_owned(),
+        _ => crate::redact::last_lines(&text, LAST_LINES),
+    };
+    runner.raised(&format!("{how}{hint}{last}"))
 }
 
 /// Takes requests until the runner is over.
@@ -207,7 +208,7 @@ async fn serve(attempt: Arc<Attempt>, exchange: Arc<Exchange>, over: Cancellatio
             Ok(names) => names,
             Err(_) if over.is_cancelled() => return,
             Err(error) => {
-                attempt.lost(error);
+                unheard(&attempt, &error).await;
                 return;
             }
         };
@@ -224,6 +225,31 @@ async fn serve(attempt: Arc<Attempt>, exchange: Arc<Exchange>, over: Cancellatio
             });
         }
     }
+}
+
+/// Ends an attempt whose runner and host do not hear each other any more.
+///
+/// Agents run as the same user as the listener and can kill it, or spoil the folder: one that is about to fail could turn
+/// its failure into a fault of ours that way, and be tried again free of charge. So it gets the benefit of the doubt once.
+/// When it comes again in the retry, and the environment itself answers, it is the orchestrator that has failed, with
+/// whatever it lets its agents do.
+pub(super) async fn unheard(attempt: &Attempt, error: &RuntimeError) {
+    let message = format!("runner and host do not hear each other any more: {}", describe(error));
+    let failure = if attempt.retries > 0 && answers(attempt).await {
+        Failure::OrchestratorError {
+            message: format!("{message}; it was so again after a retry, and nothing else is wrong"),
+        }
+    } else {
+        Failure::Runtime { message }
+    };
+    attempt.halt(failure);
+}
+
+/// Tells whether commands still run in the environment.
+async fn answers(attempt: &Attempt) -> bool {
+    let mut command = Command::new(["sh", "-c", ":"]);
+    command.limits.timeout = Some((attempt.deadline.timer, attempt.remaining()));
+    attempt.env.exec(&command, Output::capture(), &attempt.stop).await.is_ok_and(|report| report.success())
 }
 
 /// Turns what the program prints into lines of the attempt's log.

@@ -88,6 +88,8 @@ pub(crate) struct Attempt {
     /// How long an earlier host had executed it.
     pub(crate) before: Duration,
     pub(crate) deadline: Deadline,
+    /// How many tries of the cell came before, since the run was started.
+    pub(crate) retries: u32,
     /// Ends sessions, checks and commands of this attempt.
     pub(crate) stop: CancellationToken,
     pub(crate) sessions: Mutex<SessionBook>,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use printable::printable;
+pub use printable::{last_lines, printable};
 pub use stream::StreamRedactor;
 
 use matcher::Matcher;

@@ -70,3 +70,17 @@ fn skip_string(text: &str) -> &str {
     }
     text
 }
+
+/// Quotes the last lines of what a program printed, to stand behind the message of its failure: without escape codes and
+/// without empty lines. Secrets are taken out by whoever calls it.
+#[must_use]
+pub fn last_lines(output: &str, count: usize) -> String {
+    let lines: Vec<String> = output.lines().map(printable).collect();
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(count)..];
+    if last.is_empty() {
+        "; it printed nothing".to_owned()
+    } else {
+        format!("; its last lines:\n  {}", last.join("\n  "))
+    }
+}

@@ -63,6 +63,21 @@ fn the_examples_solve_a_task_whose_first_session_misses() {
 }
 
 #[test]
+fn an_agent_that_kills_the_listener_gets_one_more_try_and_no_third() {
+    // As an agent could: whatever process shows the listener's name and this attempt's folder.
+    let agent = "for p in /proc/[0-9]*; do c=$(tr '\\0' ' ' < $p/cmdline 2> /dev/null); \
+                 case $c in *refrain-listener*$HOME*) kill -9 ${p#/proc/} ;; esac; done; sleep 60";
+    let bed = bed("#!/bin/sh\nrefrain-session x\n", agent, "");
+    let record = record(&bed);
+    assert_eq!((&record["attempt"]["number"], &record["error_class"]), (&2.into(), &"orchestrator_error".into()));
+    assert!(record["failure"].to_string().contains("again after a retry"), "{record}");
+    let cell = record["attempt"]["cell"].as_str().expect("an id");
+    let first = bed.run(&["show", cell, "--attempt", "1", "--json"]);
+    let first: Value = serde_json::from_str(&first.stdout).expect("JSON");
+    assert_eq!((&first["terminal"], &first["failure"]["kind"]), (&"infrastructure_error".into(), &"runtime".into()));
+}
+
+#[test]
 fn a_runner_is_told_what_it_needs() {
     let runner = "#!/bin/sh\necho \"prompt=$REFRAIN_PROMPT\"\n\
                   cmp -s \"$REFRAIN_PROMPT_FILE\" - <<END && echo 'the file has it too'\nGreet the world.\nEND\n\
@@ -173,7 +188,7 @@ cat ok.json bad.json more.json
 #[test]
 fn a_runner_that_fails_is_no_agents_failure() {
     for (runner, expected) in [
-        ("#!/bin/sh\necho 'it broke here' >&2\nexit 4\n", "ended with exit code 4; its last lines:\nit broke here"),
+        ("#!/bin/sh\necho 'it broke here' >&2\nexit 4\n", "ended with exit code 4; its last lines:\n  it broke here"),
         ("#!/bin/sh\nkill -9 $$\n", "was ended by signal 9; it printed no error"),
         ("#!/no/such/interpreter\n", "it must be executable, and its first line name an interpreter that is there"),
         ("#!/bin/sh\nrefrain-session x > /dev/null &\nsleep 1\n", "ended while 1 session(s) were still running"),

@@ -86,7 +86,7 @@ impl Exchange {
         }
         if let Err(error) = attempt.env.get(&self.root.join("taken").join(name), &folder).await {
             // Without the request there is nothing to answer, and the runner would wait for ever.
-            attempt.lost(error);
+            super::unheard(attempt, &error).await;
             return None;
         }
         if attempt.stop.is_cancelled() {
@@ -123,7 +123,7 @@ impl Exchange {
         if let Err(error) = sent.await
             && !attempt.stop.is_cancelled()
         {
-            attempt.lost(error);
+            super::unheard(attempt, &error).await;
         }
         let _ = std::fs::remove_dir_all(&folder);
     }

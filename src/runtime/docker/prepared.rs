@@ -19,6 +19,7 @@ use super::image::{self, Image};
 use super::once::{self, Bounds, Ended, Work};
 use super::{archive, container, labels, layout};
 use crate::clock::Clock;
+use crate::redact::last_lines;
 use crate::runtime::prepare::{FOLDER, PROGRAM};
 use crate::runtime::{Install, InstallFault, PrepareRequest, PreparedImage, Progress, RuntimeError};
 
@@ -92,10 +93,14 @@ fn key(base: &Image, install: &Install) -> Result<String, RuntimeError> {
     part(SCRIPT.as_bytes());
     part(install.content.as_bytes());
     part(install.script.as_deref().unwrap_or_default().as_bytes());
+    // With their counts, so that no list can be taken for the beginning of the next.
+    part(&(install.env.len() as u64).to_le_bytes());
     for (name, value) in &install.env {
         part(name.as_bytes());
         part(value.as_bytes());
     }
+    let words = install.probe.as_ref().map_or(0, |probe| probe.len() as u64 + 1);
+    part(&words.to_le_bytes());
     for word in install.probe.iter().flatten() {
         part(word.as_bytes());
     }
@@ -231,7 +236,7 @@ impl Job<'_> {
             ),
         };
         let image = self.request.image.as_deref().unwrap_or_default();
-        let message = format!("installing harness `{name}` into `{image}` {how}{}", quoted(&output));
+        let message = format!("installing harness `{name}` into `{image}` {how}{}", last_lines(&output, LAST_LINES));
         RuntimeError::Install { message, hint: hint.to_owned(), fault }
     }
 
@@ -279,7 +284,10 @@ impl Job<'_> {
             );
             let (name, shown) = (&self.request.name, argv.join(" "));
             let output = String::from_utf8_lossy(&ended.output);
-            let message = format!("harness `{name}` was installed, but its probe `{shown}` {how}{}", quoted(&output));
+            let message = format!(
+                "harness `{name}` was installed, but its probe `{shown}` {how}{}",
+                last_lines(&output, LAST_LINES)
+            );
             let hint =
                 "agents run as another user than root: the program must be on their PATH (/usr/local/bin), readable \
                         for all, and fit the image's libc"
@@ -311,31 +319,9 @@ impl Job<'_> {
     }
 }
 
-/// The last lines of an output, below what they explain.
-fn quoted(output: &str) -> String {
-    let lines: Vec<String> = output.lines().map(crate::redact::printable).collect();
-    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()).collect();
-    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    if last.is_empty() {
-        "; it printed nothing".to_owned()
-    } else {
-        format!("; its last lines:\n  {}", last.join("\n  "))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_error_shows_the_last_lines_without_escapes() {
-        let lines: Vec<_> = (1..=20).map(|number| format!("line {number}\x1b[0m\n\n")).collect();
-        let output = lines.concat();
-        let quoted = quoted(&output);
-        assert!(quoted.starts_with("; its last lines:\n  line 9\n  line 10\n"), "{quoted}");
-        assert!(quoted.ends_with("line 20"), "{quoted}");
-        assert_eq!(super::quoted("\n"), "; it printed nothing");
-    }
 
     #[test]
     fn a_key_changes_with_everything_that_goes_in() {
@@ -360,6 +346,10 @@ mod tests {
         keys.push(with(|install| install.script = None));
         keys.push(with(|install| install.env[0].1.push('x')));
         keys.push(with(|install| install.probe = Some(vec!["p".to_owned()])));
+        // The same words, in the one list and in the other.
+        keys.push(with(|install| {
+            (install.env, install.probe) = (Vec::new(), Some(vec!["V".to_owned(), "1".to_owned()]))
+        }));
         keys.push(with(|install| install.program = Some("/proc/self/exe".into())));
         keys.push(key(&Image { id: "b".to_owned(), ..base.clone() }, &install).expect("a key"));
         let count = keys.len();
