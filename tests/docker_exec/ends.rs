@@ -115,6 +115,8 @@ async fn a_fork_bomb_ends_at_its_limit_and_leaves_a_usable_container() {
     assert_eq!(report.end, ExecEnd::TimedOut { timer: Timer::Session, limit: S * 2 });
     place.env.quiesce().await.expect("quiet");
     assert_eq!(place.says("echo alive").await, "alive\n");
+    // Whatever it took to end it, the limit is what it was.
+    assert_eq!(docker(&["inspect", "--format", "{{.HostConfig.PidsLimit}}", &place.id()]).trim(), "100");
     place.close().await;
 }
 

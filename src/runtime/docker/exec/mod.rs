@@ -45,6 +45,8 @@ pub(super) struct Commands {
     stirred: AtomicBool,
     /// How many commands that were given up are being ended.
     ending: watch::Sender<usize>,
+    /// The raised limit of processes.
+    room: reap::Room,
     tasks: TaskTracker,
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bollard::container::LogOutput;
 use bollard::models::ContainerUpdateBody;
 use futures_util::StreamExt;
+use tokio::sync::Mutex;
 
 use super::super::container::Container;
 use super::super::error::failed;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is tried anew: an agent may kill it.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(100);
-/// By how much a limit of processes that is reached is raised: an exec needs some to start.
+/// By how much a limit of processes that is reached is raised meanwhile: an exec needs some to start.
 const ROOM: i64 = 512;
 
 /// Which signal.
@@ -55,6 +56,16 @@ pub(super) struct Reaped {
 ///
 /// [`RuntimeError::Lost`] if the container is gone, [`RuntimeError::Io`] if nothing can be started in it.
 pub(super) async fn reap(container: &Container, how: How, whose: &Whose) -> Result<Reaped, RuntimeError> {
+    let mut raised = false;
+    let reaped = reap_in(container, how, whose, &mut raised).await;
+    if raised {
+        container.commands.room.leave(container).await;
+    }
+    reaped
+}
+
+/// Does so, and says whether it had to raise the limit of processes.
+async fn reap_in(container: &Container, how: How, whose: &Whose, raised: &mut bool) -> Result<Reaped, RuntimeError> {
     let mut why = String::new();
     for _ in 0..TRIES {
         match attempt(container, how, whose).await? {
@@ -64,7 +75,10 @@ pub(super) async fn reap(container: &Container, how: How, whose: &Whose) -> Resu
         if let Some(cause) = daemon::cause_of_loss(container).await? {
             return Err(RuntimeError::Lost(cause));
         }
-        make_room(container).await?;
+        if !*raised {
+            *raised = true;
+            container.commands.room.enter(container).await?;
+        }
         tokio::time::sleep(PAUSE).await;
     }
     let source = std::io::Error::other(format!("nothing can be started in the container: {}", why.trim()));
@@ -109,18 +123,52 @@ fn parse(said: &str) -> Option<Reaped> {
     Some(Reaped { killed: count("killed")?, left: count("left")? })
 }
 
-/// Raises the limit of processes: where a command has used it up, nothing could be started that ends it.
-async fn make_room(container: &Container) -> Result<(), RuntimeError> {
-    let inspect = || container.client.inspect_container(&container.id, None);
-    let found = daemon::patiently(inspect).await.map_err(|error| failed("inspect the container", &error))?;
-    let Some(limit) = found.host_config.and_then(|config| config.pids_limit).filter(|&limit| limit > 0) else {
-        return Ok(());
-    };
-    let body = ContainerUpdateBody { pids_limit: Some(limit + ROOM), ..ContainerUpdateBody::default() };
-    if let Err(error) = container.client.update_container(&container.id, body).await {
-        tracing::warn!(container = container.id, %error, "the limit of processes could not be raised");
+/// A raised limit of processes: where a command has used its limit up, nothing could be started that ends it. It is raised
+/// once, for whoever needs it at the same time, and is what it was when the last of them is done: a command that uses up
+/// every limit again and again gets no higher by it.
+#[derive(Debug, Default)]
+pub(super) struct Room(Mutex<Raised>);
+
+#[derive(Debug, Default)]
+struct Raised {
+    users: usize,
+    /// The limit as it is configured; `None` where there is none.
+    limit: Option<i64>,
+}
+
+impl Room {
+    async fn enter(&self, container: &Container) -> Result<(), RuntimeError> {
+        let mut raised = self.0.lock().await;
+        raised.users += 1;
+        if raised.users > 1 {
+            return Ok(());
+        }
+        let inspect = || container.client.inspect_container(&container.id, None);
+        let found = daemon::patiently(inspect).await.map_err(|error| failed("inspect the container", &error))?;
+        raised.limit = found.host_config.and_then(|config| config.pids_limit).filter(|&limit| limit > 0);
+        if let Some(limit) = raised.limit {
+            set_limit(container, limit + ROOM).await;
+        }
+        Ok(())
     }
-    Ok(())
+
+    async fn leave(&self, container: &Container) {
+        let mut raised = self.0.lock().await;
+        raised.users = raised.users.saturating_sub(1);
+        if raised.users > 0 {
+            return;
+        }
+        if let Some(limit) = raised.limit.take() {
+            set_limit(container, limit).await;
+        }
+    }
+}
+
+async fn set_limit(container: &Container, limit: i64) {
+    let body = ContainerUpdateBody { pids_limit: Some(limit), ..ContainerUpdateBody::default() };
+    if let Err(error) = container.client.update_container(&container.id, body).await {
+        tracing::warn!(container = container.id, %error, "the limit of processes could not be set to {limit}");
+    }
 }
 
 /// Kills everything of a command whose caller has gone away, its wrapper too.
