@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http_body_util::{BodyExt, Empty, StreamBody};
-use hyper::Response;
 use hyper::body::Frame;
+use hyper::{Response, Version};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::entry::{Ending, Entry};
@@ -35,6 +35,8 @@ pub(super) async fn pass(
     let (mut parts, body) = answer.into_parts();
     let filter = (hides_usage && headers::is_plain(&parts.headers)).then(UsageFilter::new);
     headers::towards_client(&mut parts.headers, filter.is_some());
+    // How the provider frames its answer is a matter of its own connection.
+    parts.version = Version::HTTP_11;
     if body.is_over() {
         // Nobody will ask for the pieces of a body that has none.
         let body = match entry.settle(Ending::Answered).done().await {

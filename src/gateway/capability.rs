@@ -11,6 +11,9 @@ use super::session::Session;
 /// How long a session that is closed is waited for: its programs are gone, and their connections should be too.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the recorder is waited for once nothing passes any more: a disk may be busy, but not for ever.
+const RECORDING: Duration = Duration::from_secs(60);
+
 /// Leave of one session to make requests. It ends when closed, and at once when dropped.
 pub struct Capability {
     core: Arc<Core>,
@@ -45,14 +48,19 @@ impl Capability {
     /// Ends the session's leave and returns what it spent.
     ///
     /// Exchanges that are under way get a few seconds to end by themselves and are then cut. Returns when all of them are
-    /// recorded.
+    /// recorded, or the recorder has taken a minute; [`Totals::under_way`] then says how many are not.
     pub async fn close(self) -> Totals {
         self.core.revoke(&self.session);
         tokio::select! {
             () = self.session.idle() => {}
             () = self.core.options.clock.sleep(PATIENCE) => {
                 self.session.cut.cancel();
-                self.session.idle().await;
+                tokio::select! {
+                    () = self.session.idle() => {}
+                    () = self.core.options.clock.sleep(RECORDING) => {
+                        tracing::error!(session = self.session.id, "exchanges of a session that ended are not recorded");
+                    }
+                }
             }
         }
         self.session.totals()

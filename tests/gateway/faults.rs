@@ -1,9 +1,12 @@
 //! Whatever breaks, each exchange is recorded once, with what is known of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use refrain::clock::ManualClock;
 use refrain::domain::{Exchange, ExchangeEnd, Micros, Usage};
 use refrain::gateway::Stalls;
+use tokio::sync::Semaphore;
 
 use crate::provider::{Provider, Wire, anthropic};
 use crate::{Bench, REAL_KEY, Setup, messages};
@@ -186,10 +189,6 @@ async fn a_provider_that_is_not_there() {
     assert!(message.contains("refused"), "{message}");
 }
 
-fn soon() -> Stalls {
-    Stalls { first_byte: Duration::from_millis(100), idle: Duration::from_millis(100), ..Stalls::default() }
-}
-
 #[tokio::test]
 async fn a_provider_that_never_answers() {
     let provider = Provider::play(|_, mut wire| async move {
@@ -197,7 +196,8 @@ async fn a_provider_that_never_answers() {
         None
     })
     .await;
-    let bench = Setup { stalls: soon(), ..Setup::new(provider.url()) }.start().await;
+    let stalls = Stalls { first_byte: Duration::from_millis(100), ..Stalls::default() };
+    let bench = Setup { stalls, ..Setup::new(provider.url()) }.start().await;
     let (status, body) = bench.post("/v1/messages").body(messages(true)).text().await;
     assert_eq!(status, 504, "{body}");
     let exchange = only(bench).await;
@@ -211,7 +211,8 @@ async fn a_provider_that_falls_silent_within_its_answer() {
         None
     })
     .await;
-    let bench = Setup { stalls: soon(), ..Setup::new(provider.url()) }.start().await;
+    let stalls = Stalls { idle: Duration::from_secs(1), ..Stalls::default() };
+    let bench = Setup { stalls, ..Setup::new(provider.url()) }.start().await;
     let mut reply = bench.post("/v1/messages").body(messages(true)).send().await.expect("an answer");
     reply.rest().await.expect_err("the client sees the break");
     let exchange = only(bench).await;
@@ -220,22 +221,33 @@ async fn a_provider_that_falls_silent_within_its_answer() {
 
 #[tokio::test]
 async fn a_slow_provider_is_not_a_silent_one() {
-    let provider = Provider::play(|_, mut wire| async move {
-        wire.begin("text/event-stream").await;
-        wire.chunk(anthropic::start()).await;
-        for _ in 0..8 {
-            tokio::time::sleep(Duration::from_millis(40)).await;
-            wire.chunk(": ping\n\n").await;
+    const PING: &str = ": ping\n\n";
+    let turns = Arc::new(Semaphore::new(0));
+    let taken = Arc::clone(&turns);
+    let provider = Provider::play(move |_, mut wire| {
+        let turns = Arc::clone(&taken);
+        async move {
+            wire.begin("text/event-stream").await;
+            for event in [anthropic::start(), PING.into(), PING.into(), anthropic::delta() + &anthropic::stop()] {
+                turns.acquire().await.expect("open").forget();
+                wire.chunk(event).await;
+            }
+            wire.end().await;
+            Some(wire)
         }
-        wire.chunk(anthropic::delta() + &anthropic::stop()).await;
-        wire.end().await;
-        Some(wire)
     })
     .await;
-    let stalls = Stalls { idle: Duration::from_millis(200), ..Stalls::default() };
-    let bench = Setup { stalls, ..Setup::new(provider.url()) }.start().await;
-    let (status, _) = bench.post("/v1/messages").body(messages(true)).text().await;
-    assert_eq!(status, 200);
+    let clock = ManualClock::default();
+    let stalls = Stalls { idle: Duration::from_secs(100), ..Stalls::default() };
+    let bench = Setup { stalls, clock: Arc::new(clock.clone()), ..Setup::new(provider.url()) }.start().await;
+    let mut reply = bench.post("/v1/messages").body(messages(true)).send().await.expect("an answer");
+    for expected in [anthropic::start(), PING.into(), PING.into()] {
+        turns.add_permits(1);
+        assert_eq!(reply.next_text().await, expected);
+        clock.advance(Duration::from_secs(90));
+    }
+    turns.add_permits(1);
+    reply.rest().await.expect("a whole answer");
     assert_eq!(only(bench).await.end, ExchangeEnd::Complete);
 }
 
@@ -341,4 +353,30 @@ async fn nothing_that_is_recorded_holds_the_key() {
     assert!(all.contains("bad key"), "{all}");
     assert!(!all.contains(REAL_KEY), "{all}");
     assert!(!all.contains(bench.capability.token()), "{all}");
+}
+
+#[tokio::test]
+async fn what_is_under_way_when_a_session_ends_gets_some_time_and_is_cut() {
+    let provider = half(|mut wire| async move {
+        wire.gone().await;
+        None
+    })
+    .await;
+    let clock = ManualClock::default();
+    let setup = Setup { clock: Arc::new(clock.clone()), ..Setup::new(provider.url()) };
+    let bench = setup.start().await;
+    // A program that was left behind keeps its connection.
+    let mut reply = bench.post("/v1/messages").body(messages(true)).send().await.expect("an answer");
+    assert_eq!(reply.next_text().await, anthropic::start());
+    let Bench { gateway: _gateway, books, capability } = bench;
+    let mut closing = Box::pin(capability.close());
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut closing).await.is_err());
+    assert_eq!(books.ended(), []);
+    clock.advance(Duration::from_secs(5));
+    let totals = closing.await;
+    assert_eq!((totals.requests, totals.under_way, totals.cost), (1, 0, None));
+    assert_eq!(totals.usage, HALF);
+    let exchange = &books.ended()[0];
+    assert_eq!(exchange.end, ExchangeEnd::ClientGone);
+    assert!(exchange.message.as_deref().is_some_and(|message| message.contains("session ended")));
 }

@@ -307,3 +307,17 @@ async fn two_hundred_streams_at_once_are_each_counted_once() {
     let totals = bench.capability.close().await;
     assert_eq!((totals.requests, totals.under_way, totals.cost), (200, 0, Some(Micros::new(200 * 1470))));
 }
+
+#[tokio::test]
+async fn an_answer_that_ends_with_its_connection_is_whole() {
+    let provider = Provider::play(|_, mut wire| async move {
+        wire.write("HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n").await;
+        wire.write(anthropic::whole()).await;
+        None
+    })
+    .await;
+    let bench = Bench::start(provider.url()).await;
+    let (status, body) = bench.post("/v1/messages").body(messages(false)).text().await;
+    assert_eq!((status, body), (200, anthropic::whole()));
+    assert_eq!(bench.books.ended()[0].usage, TOLD);
+}
