@@ -9,7 +9,7 @@ use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, Visitor};
 
-use crate::domain::{Micros, Usage};
+use crate::domain::{Micros, PriceSource, Usage};
 
 static BUNDLED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/prices");
 
@@ -122,6 +122,9 @@ pub struct Price {
     /// Where.
     #[serde(deserialize_with = "not_empty")]
     pub source: String,
+    /// The file that has the entry.
+    #[serde(skip)]
+    pub file: String,
 }
 
 fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -140,6 +143,13 @@ fn day<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
 }
 
 impl Price {
+    /// Says where the entry comes from, for the record.
+    #[must_use]
+    pub fn origin(&self) -> PriceSource {
+        let Self { file, model, date, source, .. } = self.clone();
+        PriceSource { file, model, date, source }
+    }
+
     /// Returns what a session's tokens cost, rounded half up to a micro-dollar once, on the sum.
     ///
     /// `None` where the amount depends on a number that nobody measured, or on a rate that the entry does not have. A
@@ -280,7 +290,8 @@ fn read(file: &str, text: &str) -> Result<Vec<Row>, PriceError> {
     let parsed: PriceFile = toml::from_str(text)
         .map_err(|error| PriceError::Format { file: file.to_owned(), message: error.to_string() })?;
     let mut rows: Vec<Row> = Vec::with_capacity(parsed.price.len());
-    for price in parsed.price {
+    for mut price in parsed.price {
+        file.clone_into(&mut price.file);
         if rows.iter().any(|row| row.price.model == price.model) {
             return Err(PriceError::Duplicate { file: file.to_owned(), pattern: price.model });
         }

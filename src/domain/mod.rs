@@ -30,7 +30,7 @@ pub use money::Micros;
 pub use name::RunName;
 pub use orchestrator::{ParamValue, Params};
 pub use record::RunRecord;
-pub use session::{SessionRecord, SessionStatus};
+pub use session::{PriceSource, SessionRecord, SessionStatus};
 pub use task::{Phase, PhaseInput, Task, Track};
 pub use usage::Usage;
 pub use verdict::{TestStatus, Verdict};

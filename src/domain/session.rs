@@ -128,6 +128,19 @@ impl SessionEnd {
     }
 }
 
+/// The entry of a price file that a cost was computed by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriceSource {
+    /// The file.
+    pub file: String,
+    /// The model, or the pattern of models, that the entry names.
+    pub model: String,
+    /// The day the price was looked up.
+    pub date: String,
+    /// Where.
+    pub source: String,
+}
+
 /// What is on record about one session. Texts are redacted before they get here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
@@ -173,6 +186,9 @@ pub struct SessionRecord {
     /// Where the harness's figures differ from those of the gateway by more than they may, a line for each.
     #[serde(default)]
     pub discrepancies: Vec<String>,
+    /// What the cost was computed by; `None` where it is unknown or the harness's own figure, and in older records.
+    #[serde(default)]
+    pub price: Option<PriceSource>,
     /// Whether its cost stays off the budget; unknown in older records.
     #[serde(default)]
     pub exempt: Option<bool>,
@@ -218,6 +234,7 @@ impl SessionRecord {
             reported_usage: Usage::UNKNOWN,
             reported_priced: None,
             discrepancies: Vec::new(),
+            price: None,
             exempt: None,
             turns: None,
             tool_calls: None,

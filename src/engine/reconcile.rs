@@ -14,20 +14,26 @@ pub(crate) struct Seen {
 }
 
 /// Books a session by what the gateway saw of it, and notes where the harness's own report differs by more than the share
-/// `tolerance`. Where the gateway saw no request, the harness's report stands.
+/// `tolerance`. Where the gateway saw no request, a report of tokens stands; without one nothing was spent, because a
+/// session that goes through the gateway holds no key to spend with.
 pub(crate) fn settle(record: &mut SessionRecord, seen: Seen, tolerance: f64) {
     record.api_calls = Some(u64::from(seen.requests));
-    if seen.requests == 0 {
-        if record.reported_usage.total().is_some_and(|total| total > 0) {
-            let warning = "the harness reports tokens, and the gateway saw no request of it: it went another way";
-            record.warnings.push(warning.to_owned());
-        }
+    if seen.requests == 0 && reports_any(record) {
+        let warning = "the harness reports tokens, and the gateway saw no request of it: it went another way";
+        record.warnings.push(warning.to_owned());
         return;
     }
     record.usage = seen.usage;
     record.cost = seen.cost;
     record.usage_source = Some(UsageSource::Gateway);
     record.discrepancies = discrepancies(record, tolerance);
+}
+
+/// Tells whether the harness reports that it used anything.
+fn reports_any(record: &SessionRecord) -> bool {
+    let Usage { input, output, cache_read, cache_write, reasoning } = record.reported_usage;
+    let tokens = [input, output, cache_read, cache_write, reasoning];
+    tokens.into_iter().flatten().any(|count| count > 0) || record.reported_cost.is_some_and(|cost| cost > Micros::ZERO)
 }
 
 fn discrepancies(record: &SessionRecord, tolerance: f64) -> Vec<String> {
@@ -105,6 +111,15 @@ mod tests {
         settle(&mut record, Seen { requests: 1, usage: tokens(5, 1), cost: None }, 0.0);
         assert_eq!((record.cost, record.usage.input), (None, Some(5)));
         assert!(record.discrepancies.is_empty());
+    }
+
+    #[test]
+    fn a_session_without_a_request_has_spent_nothing() {
+        let mut record = reported(Usage::UNKNOWN, None);
+        settle(&mut record, Seen { requests: 0, usage: Usage::ZERO, cost: Some(Micros::ZERO) }, 0.0);
+        assert_eq!((record.usage, record.cost), (Usage::ZERO, Some(Micros::ZERO)));
+        assert_eq!((record.usage_source, record.api_calls), (Some(UsageSource::Gateway), Some(0)));
+        assert!(record.warnings.is_empty());
     }
 
     #[test]

@@ -17,10 +17,11 @@ use super::metering::{self, Begins, Metered};
 use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
 use super::{accounts, ending, pacing, reconcile};
+use crate::budget::Price;
 use crate::config::gateway::Route;
 use crate::domain::failure::{ProviderFault, Timer};
 use crate::domain::session::SessionEnd;
-use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage};
+use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage, UsageSource};
 use crate::harness::session::{self, SessionOptions, SessionResult};
 use crate::harness::{AgentEvent, Harness, HarnessError, SessionRequest};
 use crate::runtime::{Limits, RuntimeError};
@@ -84,7 +85,7 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
         Err(error) => record::broken_off(attempt, &setup, &call, began, error),
     };
     if let Some(seen) = seen {
-        reconcile::settle(&mut record, seen, tolerance(attempt, setup.harness.name()));
+        count(attempt, &setup, &mut record, seen);
     }
     keep(attempt, &record, &spool).await?;
     match held {
@@ -173,11 +174,7 @@ pub(crate) async fn take_up_log(
     if left.calls > 0 {
         let cost = left.cost.filter(|_| left.open == 0);
         let usage = if left.open == 0 { left.usage } else { Usage::UNKNOWN };
-        reconcile::settle(
-            &mut record,
-            Seen { requests: left.calls, usage, cost },
-            tolerance(attempt, setup.harness.name()),
-        );
+        count(attempt, &setup, &mut record, Seen { requests: left.calls, usage, cost });
     }
     Ok(Some(match keep(attempt, &record, &options.folder).await {
         Ok(()) => answer(attempt, record),
@@ -351,6 +348,15 @@ fn refuse(attempt: &Attempt, error: &HarnessError) -> HostError {
         HarnessError::Runtime(_) | HarnessError::File { .. } => {
             attempt.halt(Failure::Runtime { message: describe(error) })
         }
+    }
+}
+
+/// Books a session by what the gateway saw of it.
+fn count(attempt: &Attempt, setup: &Setup, record: &mut SessionRecord, seen: Seen) {
+    reconcile::settle(record, seen, tolerance(attempt, setup.harness.name()));
+    if record.usage_source == Some(UsageSource::Gateway) {
+        let price = attempt.context.services.prices.find(&setup.model.name);
+        record.price = record.cost.and(price).map(Price::origin);
     }
 }
 

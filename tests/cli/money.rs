@@ -197,6 +197,11 @@ fn prices_of_ones_own_go_first() {
     bed.file("runs/ours.toml", &price(2));
     assert_eq!(run(&bed).code, Some(0));
     assert_eq!(bed.results()[0]["total_cost_micros"], 200_000);
+    // Whoever asks later sees what it was priced by.
+    let used = sessions(&bed.record(CELL))[0]["price"].clone();
+    assert_eq!((used["date"].as_str(), used["source"].as_str()), (Some("2026-11-01"), Some("our contract")));
+    assert_eq!(used["model"], "scripted-small");
+    assert!(used["file"].as_str().is_some_and(|file| file.ends_with("runs/ours.toml")), "{used}");
 
     let bed = project(TEN_CENTS, "repeats: 1\nprices: [ours.toml]\n");
     bed.file("runs/ours.toml", &price(2));

@@ -11,8 +11,8 @@ use refrain::domain::record::{Inputs, WorkspaceRecord};
 use refrain::domain::session::SessionEnd;
 use refrain::domain::verdict::TestResult;
 use refrain::domain::{
-    CellKey, ErrorClass, ExitClass, Failure, Micros, ModelRole, ParamValue, RunRecord, SessionRecord, Terminal,
-    TestStatus, Usage, UsageSource, Verdict,
+    CellKey, ErrorClass, ExitClass, Failure, Micros, ModelRole, ParamValue, PriceSource, RunRecord, SessionRecord,
+    Terminal, TestStatus, Usage, UsageSource, Verdict,
 };
 use refrain::store::{ResultExtra, Store};
 
@@ -65,6 +65,10 @@ fn end() -> impl Strategy<Value = SessionEnd> {
     ]
 }
 
+fn price() -> impl Strategy<Value = PriceSource> {
+    (text(), text(), text(), text()).prop_map(|(file, model, date, source)| PriceSource { file, model, date, source })
+}
+
 prop_compose! {
     fn session(index: u32)(
         (phase, label, harness, model, end) in (of(text()), of(text()), text(), text(), end().boxed()),
@@ -79,10 +83,10 @@ prop_compose! {
             money(),
             vec(text(), 0..3),
         ),
-        (role, exempt, warnings) in (of(prop_oneof![Just(ModelRole::Implementation), Just(ModelRole::Review)]), any::<Option<bool>>(), vec(text(), 0..3)),
+        (role, exempt, price, warnings) in (of(prop_oneof![Just(ModelRole::Implementation), Just(ModelRole::Review)]), any::<Option<bool>>(), of(price()), vec(text(), 0..3)),
     ) -> SessionRecord {
         SessionRecord {
-            index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, reported_cost, exempt, turns,
+            index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, reported_cost, price, exempt, turns,
             tool_calls, harness_session, started_at, duration, longest_silence, warnings,
             usage_source, api_calls, reported_usage, reported_priced, discrepancies,
         }

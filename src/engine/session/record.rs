@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use super::super::accounts;
 use super::super::casting::own_reviewer;
 use super::super::world::{Attempt, describe};
-use super::{Setup, price_of};
+use super::Setup;
+use crate::budget::Price;
 use crate::domain::session::SessionEnd;
 use crate::domain::{Failure, Micros, SessionRecord, Usage, UsageSource};
 use crate::harness::HarnessError;
@@ -19,7 +20,8 @@ use crate::script::port::SessionCall;
 pub(super) fn of_result(attempt: &Attempt, setup: &Setup, call: &SessionCall, result: &SessionResult) -> SessionRecord {
     let redact = |text: &String| attempt.context.services.redactor.redact(text).into_string();
     let reading = &result.reading;
-    let priced = price_of(attempt, &setup.model).and_then(|price| price(&reading.usage));
+    let price = attempt.context.services.prices.find(&setup.model.name);
+    let priced = price.and_then(|price| price.cost(&reading.usage));
     SessionRecord {
         index: setup.index,
         phase: call.phase.clone(),
@@ -39,6 +41,7 @@ pub(super) fn of_result(attempt: &Attempt, setup: &Setup, call: &SessionCall, re
         reported_usage: reading.usage,
         reported_priced: priced,
         discrepancies: Vec::new(),
+        price: price.filter(|_| priced.is_some()).map(Price::origin),
         exempt: Some(is_exempt(attempt, setup)),
         turns: reading.turns,
         tool_calls: reading.tool_calls,
@@ -90,6 +93,7 @@ pub(super) fn broken_off(
         reported_usage: Usage::UNKNOWN,
         reported_priced: None,
         discrepancies: Vec::new(),
+        price: None,
         exempt: Some(is_exempt(attempt, setup)),
         turns: None,
         tool_calls: None,
