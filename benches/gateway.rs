@@ -131,7 +131,7 @@ async fn load(name: &str, server: &Server, lasts: Duration) -> (f64, f64) {
     }
     let count: u64 = clients.join_all().await.into_iter().sum();
     let a_second = count as f64 / start.elapsed().as_secs_f64();
-    let each = (server.cpu() - cpu).as_secs_f64() * 1e6 / count as f64;
+    let each = server.cpu().saturating_sub(cpu).as_secs_f64() * 1e6 / count as f64;
     println!("load, {name}: {a_second:.0} requests/s over {CONNECTIONS} connections, {each:.0} µs CPU for each");
     (a_second, each)
 }
@@ -168,7 +168,7 @@ async fn volume(direct: &Target, gateway: &Server) {
             rates.push(length as f64 / 1e6 / start.elapsed().as_secs_f64());
         }
         rates.sort_by(f64::total_cmp);
-        let each = (gateway.cpu() - cpu).as_secs_f64() / 3.0;
+        let each = gateway.cpu().saturating_sub(cpu).as_secs_f64() / 3.0;
         println!(
             "volume, {name}: 1 GiB at {:.0} MB/s (median of 3), {each:.2} s CPU of the gateway (target: 500 MB/s)",
             rates[1]
