@@ -7,7 +7,8 @@ use async_trait::async_trait;
 
 use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
-use crate::config::gateway::{Route, place_of};
+use crate::config::RunPlan;
+use crate::config::gateway::{GatewayMode, Route, place_of};
 use crate::domain::{Attribution, EventKind, Exchange, Failure, Micros, Model, ModelRole, Trace};
 use crate::gateway::cassette::Cassette;
 use crate::gateway::{
@@ -144,6 +145,12 @@ pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<O
     if entry.is_none_or(|entry| plan.route(entry, model) != Route::Gateway) {
         return Ok(None);
     }
+    let key = plan.key_variable(model).and_then(|variable| services.keys.get(variable)).map(Key::new);
+    if key.is_none() && brings_its_own(plan, model) {
+        let provider = &model.provider;
+        attempt.warn(format!("session {}: the host has no key for `{provider}`: it goes past the gateway", begins.index));
+        return Ok(None);
+    }
     let address = attempt.env.gateway_address().await;
     let address = address.map_err(|error| Failure::Runtime { message: describe(&error) })?;
     let (ceiling, seen) = (Arc::new(Ceiling::default()), Arc::new(AtomicBool::new(false)));
@@ -167,7 +174,7 @@ pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<O
             trace: Trace::Agent,
         },
         provider: model.provider.clone(),
-        key: plan.key_variable(model).and_then(|variable| services.keys.get(variable)).map(Key::new),
+        key,
         base_url: place_of(model).map(str::to_owned),
         guard: Some(Arc::new(guard)),
     };
@@ -175,6 +182,14 @@ pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<O
         running.gateway.open(grant).map_err(|error| Failure::Configuration { message: describe(&error) })?;
     let base_url = format!("{}{}", address.trim_end_matches('/'), capability.path());
     Ok(Some(Metered { capability, base_url, ceiling, seen }))
+}
+
+/// Tells whether a harness that gets no key may have its own, such as a login in its image: a provider that wants a key would
+/// refuse it without.
+fn brings_its_own(plan: &RunPlan, model: &Model) -> bool {
+    let wants_key = plan.provider(&model.provider).is_some_and(|provider| provider.api_key_env.is_some());
+    let at_home = model.api_key_env.is_none() && place_of(model).is_none();
+    plan.gateway.mode == GatewayMode::Auto && wants_key && at_home
 }
 
 /// The ceilings of a session: its own, and the purse that it shares.
