@@ -16,6 +16,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -83,8 +84,8 @@ timeout_seconds: 600
 multi_session: true
 """
 CALC = "def add(a, b):\n    return a - b\n\n\nif __name__ == \"__main__\":\n    assert add(2, 3) == 5, add(2, 3)\n    print(\"ok\")\n"
-RESUMING = """local first = session({ prompt = task.prompt })
-local second = session({ prompt = "Say done.", continue = first })
+RESUMING = """local first = session(task.prompt)
+local second = session("Say done.", { continue = first })
 return { note = second.status }
 """
 
@@ -108,7 +109,7 @@ def scenario(agent, case):
 
 
 def run_file(name, case, agent, base):
-    limit = {"killed": 25, "hang": 30}.get(case, 420)
+    limit = {"killed": 60, "hang": 60}.get(case, 300)
     return {
         "name": f"record-{name}-{case}",
         "harnesses": [{"name": name, "adapter": str(ROOT / "harnesses" / name), "config": agent.get("config", {})}],
@@ -120,6 +121,7 @@ def run_file(name, case, agent, base):
         "runtime": "local",
         "repeats": 1,
         "retry": {"infrastructure": 0},
+        "limits": {"setup_timeout": "5m"},
         "max_runtime_seconds": limit,
     }
 
@@ -167,6 +169,39 @@ def record(name, case):
             shutil.rmtree(folder, ignore_errors=True)
 
 
+LONGEST_TEXT = 400
+
+
+def shortened(value):
+    """A copy with long texts cut: what an agent keeps of its own prompts is of no use here."""
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return value[:LONGEST_TEXT] + "…"
+    if isinstance(value, dict):
+        return {key: shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shortened(item) for item in value]
+    return value
+
+
+def tidied(text, whole):
+    """The session file without long texts; a document as a document, lines as lines."""
+    if whole:
+        return json.dumps(shortened(json.loads(text)), indent=1) + "\n"
+    lines = []
+    for line in text.splitlines():
+        try:
+            lines.append(json.dumps(shortened(json.loads(line)), separators=(",", ":")))
+        except ValueError:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def without_places(text):
+    """The text without the folder that the recording was made in."""
+    text = text.replace(os.environ["AGENTS"], "/agents").replace(str(ROOT), "/refrain")
+    return re.sub(r"tmp[-/]record-\w+", "cell", text)
+
+
 def keep(name, case, record_path, served):
     """Copies the logs of the last session to the fixtures; returns a line for people."""
     session = json.loads(record_path.read_text())["sessions"][-1]
@@ -176,7 +211,10 @@ def keep(name, case, record_path, served):
     for log, kept in (("stdout.log", "stdout"), ("stderr.log", "stderr"), ("session.log", "session")):
         (into / kept).unlink(missing_ok=True)
         if (logs / f"{log}.gz").exists():
-            (into / kept).write_bytes(gzip.decompress((logs / f"{log}.gz").read_bytes()))
+            text = gzip.decompress((logs / f"{log}.gz").read_bytes()).decode("utf-8", "replace")
+            if kept == "session":
+                text = tidied(text, name == "mini-swe-agent")
+            (into / kept).write_text(without_places(text))
         elif kept != "session":
             (into / kept).write_bytes(b"")
     code = session.get("exit_code")
