@@ -8,6 +8,7 @@ use super::error::Error;
 use crate::budget::PriceTable;
 use crate::config::RunPlan;
 use crate::config::gateway::{CassetteMode, GatewayMode, Recording, place_of};
+use crate::domain::Network;
 use crate::engine::EngineError;
 use crate::engine::metering::Metering;
 use crate::gateway::cassette::{Cassette, Matching};
@@ -35,7 +36,8 @@ pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> 
     }
     let doors = match around.runtime.gateway_doors(plan.container.network, &around.layout.scratch_root()).await {
         Ok(doors) => doors,
-        Err(error) if plan.gateway.mode == GatewayMode::On => {
+        // Sessions that reach nothing but the gateway cannot go past it.
+        Err(error) if plan.gateway.mode == GatewayMode::On || plan.container.network == Network::GatewayOnly => {
             return Err(EngineError::Runtime { name: plan.runtime.clone(), source: error }.into());
         }
         Err(error) => {

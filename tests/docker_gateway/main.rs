@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests read where the daemon is")]
+#![allow(clippy::print_stdout, reason = "what a container complains of explains a failure")]
 
 #[path = "../docker/mod.rs"]
 mod docker;
@@ -246,9 +247,9 @@ async fn a_container_that_is_taken_over_reaches_the_later_host() {
     // As if the host had died: the container is another process's, which is gone with its gateway.
     let deed = dir.path().join("environment/container.json");
     let text = std::fs::read_to_string(&deed).unwrap();
-    let dead = text.replace("\"started\":", "\"started\":9");
-    assert_ne!(text, dead);
-    std::fs::write(&deed, dead).unwrap();
+    let gone = text.replace("\"started\":", "\"started\":9");
+    assert_ne!(text, gone);
+    std::fs::write(&deed, gone).unwrap();
     drop((runtime, env, server));
     let fetch = ["exec", &id, "wget", "-q", "-O", "-", "http://127.0.0.1:8877/hello"];
     assert_eq!(command(&fetch), "");
