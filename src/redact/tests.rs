@@ -318,7 +318,7 @@ proptest! {
 
 #[test]
 fn an_error_shows_the_last_lines_without_escapes() {
-    let output: String = (1..=20).map(|number| format!("line {number}\x1b[0m\n\n")).collect();
+    let output = (1..=20).map(|number| format!("line {number}\x1b[0m\n\n")).collect::<Vec<_>>().concat();
     let quoted = last_lines(&output, 12);
     assert!(quoted.starts_with("; its last lines:\n  line 9\n  line 10\n"), "{quoted}");
     assert!(quoted.ends_with("line 20"), "{quoted}");
