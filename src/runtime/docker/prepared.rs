@@ -348,7 +348,7 @@ mod tests {
         keys.push(with(|install| install.probe = Some(vec!["p".to_owned()])));
         // The same words, in the one list and in the other.
         keys.push(with(|install| {
-            (install.env, install.probe) = (Vec::new(), Some(vec!["V".to_owned(), "1".to_owned()]))
+            (install.env, install.probe) = (Vec::new(), Some(vec!["V".to_owned(), "1".to_owned()]));
         }));
         keys.push(with(|install| install.program = Some("/proc/self/exe".into())));
         keys.push(key(&Image { id: "b".to_owned(), ..base.clone() }, &install).expect("a key"));
