@@ -39,8 +39,10 @@ impl Target {
     fn request(&self, model: &str, stream: bool) -> Vec<u8> {
         // As large as the requests that agents make at the start: some prompt, some tools.
         let prompt = "You fix what is asked for and nothing else. ".repeat(100);
+        // Whoever asks for the usage of a stream sees it; from the others the gateway hides it.
+        let options = if model == "model-large-told" { r#""stream_options":{"include_usage":true},"# } else { "" };
         let body = format!(
-            r#"{{"model":"{model}","stream":{stream},"messages":[{{"role":"system","content":"{prompt}"}},{{"role":"user","content":"Fix the bug."}}]}}"#
+            r#"{{"model":"{model}","stream":{stream},{options}"messages":[{{"role":"system","content":"{prompt}"}},{{"role":"user","content":"Fix the bug."}}]}}"#
         );
         let Self { address, path, token } = self;
         format!(
