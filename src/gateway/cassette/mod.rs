@@ -21,8 +21,10 @@
 //!
 //! - the fields `metadata`, `user`, `client_metadata`, `prompt_cache_key`, `prompt_cache_retention`, `safety_identifier` at the
 //!   top and `session_id`, `conversation_id`, `thread_id`, `request_id` anywhere: left out;
-//! - in texts: UUIDs, dates, times of day, hexadecimal ids from twelve digits on, numbers from ten digits on;
-//! - the working directory that the prompt names, wherever it occurs, and names directly below folders for temporary files;
+//! - in texts: UUIDs, dates, times of day, measured durations, hexadecimal ids from six digits on, numbers from ten digits
+//!   on, ids of processes;
+//! - the working directory that the prompt names, wherever it occurs, what stands before a hidden folder in a path (the
+//!   program's home), and names directly below folders for temporary files;
 //! - numbers from a thousand million on: they are moments.
 //!
 //! [`Matching::Shape`] is for programs that say more which changes. There a request that equals none gets the first answer

@@ -36,10 +36,10 @@ pub enum RefusalKind {
 impl RefusalKind {
     /// The status that says so.
     ///
-    /// [`RefusalKind::Limit`] is 403 for all. A client that retries it spends minutes on a session that is over: 429 and
-    /// every 5xx are tried again for up to five minutes, 401 for three by Claude Code, which takes it for a token to be
-    /// renewed, and 402 or 400 ten times by clients of LiteLLM that do not know it as final. 403 is final to all of them;
-    /// Codex tries six times in seven seconds. [`RefusalKind::Parted`] is as final.
+    /// [`RefusalKind::Limit`] is 403 for all. A client that tries again spends minutes on a session that is over: 429 and
+    /// every 5xx are tried again for up to five minutes, and 401 for three by Claude Code, which takes it for a token to be
+    /// renewed. After a 403 Claude Code, Gemini CLI, opencode and mini-swe-agent make no further request; Codex makes five
+    /// within seconds. [`RefusalKind::Parted`] is as final.
     const fn status(self) -> u16 {
         match self {
             Self::Unauthorized => 401,

@@ -3,7 +3,17 @@
 use serde_json::Value;
 
 /// Before these words and a path, a prompt names the directory.
-const NAMES: &[&str] = &["working directory", "workspace directory", "current directory", "cwd"];
+const NAMES: &[&str] = &[
+    "working directory",
+    "working in the directory",
+    "workspace directory",
+    "workspace directories",
+    "current directory",
+    "cwd",
+];
+
+/// A folder's name of this length is hidden wherever a path has it: programs name folders of their own after it.
+const LONG_NAME: usize = 6;
 
 /// The directory of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,13 +21,19 @@ pub(super) struct Place {
     path: String,
     /// The path as a name of a folder or file, as some programs write it.
     dashed: String,
+    /// The last name of the path, with what separates it.
+    name: Option<String>,
 }
 
 impl Place {
     /// Replaces the directory wherever it stands as such.
     pub(super) fn hidden_in(&self, text: &str) -> String {
         let text = replaced(text, &self.path, "<directory>");
-        replaced(&text, &self.dashed, "<directory-as-a-name>")
+        let text = replaced(&text, &self.dashed, "<directory-as-a-name>");
+        match &self.name {
+            Some(name) => replaced(&text, name, "/<directory-name>"),
+            None => text,
+        }
     }
 }
 
@@ -63,6 +79,8 @@ fn path_after(text: &str) -> Option<Place> {
         .map_or(rest, |rest| rest.trim_start_matches(|mark: char| mark.is_whitespace() || "`'\"*:".contains(mark)));
     let ends = |next: char| next.is_whitespace() || "<>\"'`,)\\".contains(next);
     let path = rest.split(ends).next()?.trim_end_matches(['.', '/']);
-    (path.starts_with('/') && path.len() > 1)
-        .then(|| Place { path: path.to_owned(), dashed: path.replace(['/', '.', '_'], "-") })
+    (path.starts_with('/') && path.len() > 1).then(|| {
+        let name = path.rsplit('/').next().filter(|name| name.len() >= LONG_NAME).map(|name| format!("/{name}"));
+        Place { path: path.to_owned(), dashed: path.replace(['/', '.', '_'], "-"), name }
+    })
 }

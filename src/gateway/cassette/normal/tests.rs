@@ -16,6 +16,10 @@ fn normal(body: &str) -> Value {
 #[test_case("took 12:30:01, not 3:4", "took <time>, not 3:4"; "times")]
 #[test_case("id 7f9c24e8-3b1a-4e5d-9f00-0123456789ab!", "id <uuid>!"; "uuid")]
 #[test_case("commit 4d9e6aaee56e11d0 at 1764460800123", "commit <id> at <number>"; "ids")]
+#[test_case("16a8fbf fix; msg_0ffa60dd-d1f2-5f3f-a830-68cd058b11d1", "<id> fix; msg_<uuid>"; "short ids")]
+#[test_case("Chunk ID: 123456\nPGID: 24729, pid 7; stupid 7", "<id>\n<id>, <id>; stupid 7"; "labelled ids")]
+#[test_case("`/home/me/.claude/x`, /a/b.c/d, /.x, ./.y", "`<home>/.claude/x`, /a/b.c/d, /.x, ./.y"; "homes")]
+#[test_case("0.0920 seconds, 1.5s, 12 ms, 5 seconds, 1.5 stars, 3s.", "<duration>, <duration>, <duration>, 5 seconds, 1.5 stars, 3s."; "durations")]
 #[test_case("/tmp/xyz-12.a/src and /tmp", "<temporary>/src and /tmp"; "temporary")]
 #[test_case("the facade was decaffeinated in March of 2026", "the facade was decaffeinated in March of 2026"; "words stay")]
 #[test_case("add(2, 3) == 5; version 1.2.345; port 8080; 123456789", "add(2, 3) == 5; version 1.2.345; port 8080; 123456789"; "numbers stay")]
@@ -38,6 +42,7 @@ fn the_working_directory_is_hidden_wherever_it_occurs() {
 #[test_case("<cwd>/a/b</cwd>", Some("/a/b"))]
 #[test_case("Your current directory is `/a/b`.", Some("/a/b"))]
 #[test_case("Primary working directory: /a/b.", Some("/a/b"))]
+#[test_case("- **Workspace Directories:**\n  - /a/b\n", Some("/a/b"))]
 #[test_case("the working directory and /a", None)]
 #[test_case("cwd: /", None)]
 fn directories_as_prompts_name_them(text: &str, path: Option<&str>) {

@@ -1,7 +1,10 @@
 //! Words of a text that are other ones in each run: ids, dates, times, names of temporary folders.
 
-/// From this length on, hexadecimal digits with a letter among them are an id.
-const SHORTEST_ID: usize = 12;
+/// From this length on, hexadecimal digits of both kinds, letters and figures, are an id: git shortens its own to seven.
+const SHORTEST_ID: usize = 6;
+
+/// What comes after these is an id, however short.
+const LABELS: &[&str] = &["chunk id: ", "session id: ", "process id: ", "pgid: ", "pid: ", "pid "];
 
 /// From this length on, digits are a moment or an id.
 const SHORTEST_NUMBER: usize = 10;
@@ -25,7 +28,7 @@ pub(super) fn quiet(text: &str) -> String {
             in_word = true;
             continue;
         }
-        in_word = next.is_alphanumeric() || next == '_';
+        in_word = next.is_alphanumeric();
         out.push(next);
         rest = &rest[next.len_utf8()..];
     }
@@ -36,12 +39,32 @@ pub(super) fn quiet(text: &str) -> String {
 fn word(text: &str) -> Option<(usize, &'static str)> {
     let first = text.as_bytes().first()?;
     match first {
-        b'/' => temporary(text),
-        b'0'..=b'9' => uuid(text).or_else(|| date(text)).or_else(|| time(text)).or_else(|| id(text)),
-        b'a'..=b'f' | b'A'..=b'F' => uuid(text).or_else(|| spelled_date(text)).or_else(|| id(text)),
-        b'g'..=b'z' | b'G'..=b'Z' => spelled_date(text),
+        b'/' => home(text).or_else(|| temporary(text)),
+        b'0'..=b'9' => {
+            uuid(text).or_else(|| date(text)).or_else(|| time(text)).or_else(|| duration(text)).or_else(|| id(text))
+        }
+        b'a'..=b'f' | b'A'..=b'F' => {
+            uuid(text).or_else(|| spelled_date(text)).or_else(|| labelled(text)).or_else(|| id(text))
+        }
+        b'g'..=b'z' | b'G'..=b'Z' => spelled_date(text).or_else(|| labelled(text)),
         _ => None,
     }
+}
+
+/// What stands before a hidden folder, as in `/home/me/.config`: where a program keeps its own.
+fn home(text: &str) -> Option<(usize, &'static str)> {
+    let path = text.find(|next: char| !(next.is_alphanumeric() || "/._-+@".contains(next))).unwrap_or(text.len());
+    let at = text[..path].find("/.")?;
+    let named = text[at + 2..].starts_with(|next: char| next.is_alphanumeric());
+    (at > 0 && named).then_some((at, "<home>"))
+}
+
+/// `PID: 4711`, with its label.
+fn labelled(text: &str) -> Option<(usize, &'static str)> {
+    let fits = |label: &&&str| text.get(..label.len()).is_some_and(|start| start.eq_ignore_ascii_case(label));
+    let label = LABELS.iter().find(fits)?.len();
+    let length = text[label..].bytes().take_while(u8::is_ascii_hexdigit).count();
+    (length > 0 && ends(text, label + length)).then_some((label + length, "<id>"))
 }
 
 /// `/tmp/<name>`, with what stands before the name.
@@ -75,7 +98,7 @@ fn id(text: &str) -> Option<(usize, &'static str)> {
 
 /// A word ends here: no letter or digit follows.
 fn ends(text: &str, at: usize) -> bool {
-    text.get(at..).is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+    text.get(at..).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 /// The rest after this pattern, in which `d` is a digit and all else is itself.
@@ -107,6 +130,23 @@ fn time(text: &str) -> Option<(usize, &'static str)> {
     let rest = zone.unwrap_or(rest);
     let length = text.len() - rest.len();
     ends(text, length).then_some((length, "<time>"))
+}
+
+/// `0.0920 seconds`, `1.5s`, `12 ms`: what was measured. `5 seconds` may be meant, and stays.
+fn duration(text: &str) -> Option<(usize, &'static str)> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &text[digits(text)..];
+    let fraction = rest.strip_prefix('.').map(|rest| &rest[digits(rest)..]);
+    let rest = fraction.unwrap_or(rest);
+    let rest = rest.strip_prefix(' ').unwrap_or(rest);
+    let unit = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let measured = match &rest[..unit] {
+        "ms" | "milliseconds" => true,
+        "s" | "sec" | "secs" | "second" | "seconds" => fraction.is_some(),
+        _ => false,
+    };
+    let length = text.len() - rest.len() + unit;
+    (measured && ends(text, length)).then_some((length, "<duration>"))
 }
 
 /// `Monday, November 30, 2026`, `Nov 30 2026`, `Mon Nov 30 00:30:24 UTC 2026`, `Nov 30 00:30`, `30 Nov` not.
