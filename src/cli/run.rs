@@ -28,6 +28,7 @@ use crate::store::Store;
                         Exit codes: 0 every cell reached a verdict, 2 usage or configuration, 3 runtime unavailable, \
                         4 store, 10 below --fail-under, 11 a cell ended in an error that is not the agent's, \
                         12 cells skipped for lack of budget, 130 interrupted")]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Option<RunCommand>,

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
 use crate::config::RunPlan;
-use crate::config::gateway::{GatewayMode, Route, place_of};
+use crate::config::gateway::{CassetteMode, GatewayMode, Route, place_of};
 use crate::domain::{Attribution, EventKind, Exchange, Failure, Micros, Model, ModelRole, Trace};
 use crate::gateway::cassette::Cassette;
 use crate::gateway::{
@@ -148,7 +148,8 @@ pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<O
     let key = plan.key_variable(model).and_then(|variable| services.keys.get(variable)).map(Key::new);
     if key.is_none() && brings_its_own(plan, model) {
         let provider = &model.provider;
-        attempt.warn(format!("session {}: the host has no key for `{provider}`: it goes past the gateway", begins.index));
+        attempt
+            .warn(format!("session {}: the host has no key for `{provider}`: it goes past the gateway", begins.index));
         return Ok(None);
     }
     let address = attempt.env.gateway_address().await;
@@ -189,7 +190,8 @@ pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<O
 fn brings_its_own(plan: &RunPlan, model: &Model) -> bool {
     let wants_key = plan.provider(&model.provider).is_some_and(|provider| provider.api_key_env.is_some());
     let at_home = model.api_key_env.is_none() && place_of(model).is_none();
-    plan.gateway.mode == GatewayMode::Auto && wants_key && at_home
+    // A tape is played without any key.
+    plan.gateway.mode == GatewayMode::Auto && plan.gateway.cassette != CassetteMode::Replay && wants_key && at_home
 }
 
 /// The ceilings of a session: its own, and the purse that it shares.

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::services::CellContext;
 use super::world::describe;
 use crate::config::RunPlan;
+use crate::config::gateway::{CassetteMode, Route};
 use crate::domain::cell::Cell;
 use crate::domain::failure::Timer;
 use crate::domain::model::AuthMode;
@@ -26,6 +27,11 @@ pub(crate) fn validate(context: &CellContext) -> Result<(), Failure> {
     for index in [Some(cell.model), cell.review_model].into_iter().flatten() {
         let model = &services.plan.models[index];
         let Some(variable) = &model.api_key_env else { continue };
+        let is_played = services.plan.gateway.cassette == CassetteMode::Replay
+            && services.plan.route(&services.plan.harnesses[cell.harness], model) == Route::Gateway;
+        if is_played {
+            continue;
+        }
         if model.auth_mode == AuthMode::ApiKey && !services.keys.contains_key(variable) {
             return Err(Failure::Configuration {
                 message: format!("model `{}` takes its key from `{variable}`, which is not set", model.name),

@@ -342,7 +342,7 @@ fn sums_of(tx: &Connection, which: &str, values: impl rusqlite::Params) -> Resul
         sums.usage = sums.usage.plus(row.usage()?);
         let cost = row.money("cost_micros")?;
         sums.cost = sums.cost.zip(cost).map(|(sum, cost)| sum + cost);
-        sums.known_cost = sums.known_cost + cost.unwrap_or(Micros::ZERO);
+        sums.known_cost += cost.unwrap_or(Micros::ZERO);
         sums.open += u32::from(row.flag("open")?.unwrap_or(true));
     }
     Ok(sums)

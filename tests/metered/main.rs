@@ -141,6 +141,21 @@ fn a_request_that_was_under_way_when_the_host_was_killed_is_lost_and_said_to_be(
 }
 
 #[test]
+fn a_run_is_played_again_from_its_tape_without_a_provider_and_without_a_key() {
+    let provider = Provider::start();
+    let project = Project::new(&provider, "asks(2)", "gateway: {cassette: record, cassette_file: ../run.tape}\n");
+    let recorded = project.run(&["run", "runs/metered.yaml"]);
+    assert_eq!((recorded.code, provider.asked().len()), (Some(0), 2), "{recorded:?}");
+    let again = ["run", "runs/metered.yaml", "--set", "name=again", "--set", "gateway.cassette=replay"];
+    let played = project.run_without_key(&again);
+    assert_eq!((played.code, provider.asked().len()), (Some(0), 2), "nobody was asked: {played:?}");
+    let store = Store::open_read_only(&project.path().join("runs/refrain.db")).unwrap();
+    let calls = store.calls(&run_named("again"), None).wait().unwrap();
+    assert_eq!(calls.iter().map(|call| call.exchange.usage.input).collect::<Vec<_>>(), [Some(1_000); 2], "{calls:?}");
+    is_clean(&project);
+}
+
+#[test]
 fn without_the_gateway_the_agent_has_the_key_and_nothing_is_counted() {
     let provider = Provider::start();
     let project = Project::new(&provider, "asks(1); env()", "gateway: {mode: \"off\"}\n");
