@@ -43,6 +43,30 @@ pub(super) fn read(model: &Model, names: &[String], home: &Path) -> Result<Vec<(
     Ok(files)
 }
 
+/// Returns the secrets in a model's login, for a redactor: every long text of the files that a session would get.
+pub(crate) fn secrets(model: &Model, names: &[String]) -> Vec<String> {
+    const SHORTEST: usize = 16;
+    let mut found = Vec::new();
+    for (_, content) in read(model, names, Path::new("/")).unwrap_or_default() {
+        let text = String::from_utf8_lossy(&content);
+        match serde_json::from_str::<serde_json::Value>(&text) {
+            Ok(value) => texts(&value, &mut found),
+            Err(_) => found.extend(text.lines().map(|line| line.trim().to_owned())),
+        }
+    }
+    found.retain(|text| text.len() >= SHORTEST);
+    found
+}
+
+fn texts(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => found.push(text.clone()),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|field| texts(field, found)),
+        _ => {}
+    }
+}
+
 /// Where a file may be: below a home, in the program's own folder, or the path itself.
 fn places(folder: &Path, name: &str) -> Vec<PathBuf> {
     let file = Path::new(name).file_name().map(|file| folder.join(file));
@@ -116,6 +140,10 @@ mod tests {
         let error = read(&model(Some(home.path())), &["other.json".to_owned()], Path::new("/h")).expect_err("missing");
         assert!(error.contains("has no `other.json`"), "{error}");
         assert!(read(&model(Some(home.path())), &[], Path::new("/h")).expect_err("none").contains("cannot use"));
+        std::fs::write(folder.join("auth.json"), r#"{"tokens":{"access":"a-secret-of-some-length","kind":"bearer"}}"#)
+            .expect("written");
+        assert_eq!(secrets(&model(Some(home.path())), &names), ["a-secret-of-some-length"]);
+        assert!(secrets(&model(None), &names).is_empty());
         let by_key = Model { auth_mode: AuthMode::ApiKey, ..model(Some(home.path())) };
         assert_eq!(read(&by_key, &names, Path::new("/h")), Ok(Vec::new()));
     }

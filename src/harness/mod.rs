@@ -7,7 +7,7 @@
 //! Start with [`declarative`]; [`scripted`] is the agent that plays a file, for demos and tests.
 
 pub mod ceiling;
-mod credentials;
+pub(crate) mod credentials;
 pub mod declarative;
 mod ending;
 pub mod json_lines;

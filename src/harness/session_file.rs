@@ -133,7 +133,7 @@ impl OutputReader for WithSessionFile {
 
 fn together(output: Reading, file: Reading, only_unknown: bool) -> Reading {
     let told = !output.usage.is_unknown();
-    let takes_numbers = !file.usage.is_unknown() && !(only_unknown && told);
+    let takes_numbers = !(file.usage.is_unknown() || only_unknown && told);
     let mut warnings: Vec<String> = output.warnings.into_iter().chain(file.warnings).collect();
     if takes_numbers && file.outcome.is_none() && output.outcome.is_none() {
         warnings.push(

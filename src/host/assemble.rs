@@ -22,8 +22,8 @@ use crate::engine::metering::Metering;
 use crate::engine::pacing::Pacer;
 use crate::engine::{self, CancelHandle, EngineError, Services};
 use crate::evaluator::{Evaluator, TestSuiteEvaluator};
-use crate::harness::Harness;
 use crate::harness::declarative::DeclarativeHarness;
+use crate::harness::{Harness, credentials};
 use crate::redact::Redactor;
 use crate::report::Reporter;
 use crate::runtime::{EnvironmentSpec, PreparedImage, Runtime};
@@ -48,7 +48,8 @@ pub(super) async fn run(
     let images = images::make_ready(parts, &plan, &*runtime, &cancel).await?;
     let store = Store::open(&plan.results_db)?;
     let keys = keys(parts, &plan);
-    let redactor = Arc::new(Redactor::new(keys.iter().map(|(name, value)| (name.clone(), value.clone()))));
+    let secrets = keys.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let redactor = Arc::new(Redactor::new(secrets.chain(logins(&plan))));
     let owner = Owner::current();
     let run = store.begin_run(&meta(parts, &plan, &owner, &images)).await?;
     take_up(parts, &plan, (&store, &layout, &*runtime)).await?;
@@ -218,6 +219,13 @@ impl ScriptFiles for Embedded {
 fn keys(parts: &Parts, plan: &RunPlan) -> HashMap<String, String> {
     let named = plan.models.iter().filter_map(|model| plan.key_variable(model));
     named.filter_map(|name| Some((name.to_owned(), parts.environment.get(name)?.clone()))).collect()
+}
+
+/// The secrets in the logins that sessions of a plan may get.
+fn logins(plan: &RunPlan) -> Vec<(String, String)> {
+    let pairs = plan.models.iter().flat_map(|model| plan.harnesses.iter().map(move |entry| (model, entry)));
+    let secrets = pairs.flat_map(|(model, entry)| credentials::secrets(model, &entry.manifest.credentials));
+    secrets.map(|secret| ("LOGIN".to_owned(), secret)).collect()
 }
 
 /// Takes up what an earlier host left: results that it wrote but did not store, attempts that it did not end. Those that

@@ -90,7 +90,7 @@ impl Adapter {
             function(key)?.ok_or_else(missing)
         };
         let (line, finish, file) = (required("line")?, required("finish")?, function("file")?);
-        Ok(Self { line, file, finish, budget, lua })
+        Ok(Self { lua, line, file, finish, budget })
     }
 
     /// Hands on a line of `stdout` or `stderr`; returns the events that it shows.
