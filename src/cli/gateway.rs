@@ -176,7 +176,7 @@ fn tell(gateway: &StandaloneGateway) -> Result<(), Failed> {
 
 /// The variables by which programs of a provider are pointed at the gateway.
 fn settings(door: &StandaloneDoor) -> [(String, String); 2] {
-    let known: Option<&KnownProvider> = KNOWN_PROVIDERS.iter().find(|known| known.name == door.provider());
+    let known: Option<&KnownProvider> = KnownProvider::named(door.provider());
     // One of somebody's own speaks what most do.
     let (url, path, key) = known.map_or(("OPENAI_BASE_URL", "/v1", "OPENAI_API_KEY"), |known| {
         (known.base_url_env, known.base_path, known.api_key_env)

@@ -66,6 +66,14 @@ pub const KNOWN_PROVIDERS: &[KnownProvider] = &[
     },
 ];
 
+impl KnownProvider {
+    /// Finds one by its name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        KNOWN_PROVIDERS.iter().find(|known| known.name == name)
+    }
+}
+
 /// The port of `refrain gateway`, where nobody names another. Runs take a free one.
 pub const DEFAULT_PORT: u16 = 8877;
 

@@ -34,7 +34,7 @@ pub(super) async fn pass(
 ) -> Response<Answer> {
     let (mut parts, body) = answer.into_parts();
     let filter = (hides_usage && headers::is_plain(&parts.headers)).then(UsageFilter::new);
-    headers::towards_client(&mut parts.headers, filter.is_some());
+    headers::towards_client(parts.status, &mut parts.headers, filter.is_some());
     // How the provider frames its answer is a matter of its own connection.
     parts.version = Version::HTTP_11;
     if body.is_over() {

@@ -1,10 +1,10 @@
 //! Headers on their way through: what belongs to one connection stays behind, and so do the client's credentials.
 
-use hyper::HeaderMap;
 use hyper::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderName,
     HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
+use hyper::{HeaderMap, StatusCode};
 
 use super::admit::Shown;
 use super::options::Key;
@@ -101,13 +101,21 @@ pub(super) fn put_key(
     Ok(())
 }
 
+/// What two providers' own clients obey: `false` ends their tries.
+pub(super) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
 /// Makes a provider's headers those of the answer to the client. `edited` says that the body's length may change.
-pub(super) fn towards_client(headers: &mut HeaderMap, edited: bool) {
+pub(super) fn towards_client(status: StatusCode, headers: &mut HeaderMap, edited: bool) {
     remove_hop_by_hop(headers);
     // It would lead clients around the gateway.
     headers.remove(HeaderName::from_static("alt-svc"));
     if edited {
         headers.remove(CONTENT_LENGTH);
+    }
+    // The key is the gateway's, and does not change while a session runs. Clients that take a 401 for a token to be renewed
+    // would ask again for minutes.
+    if status == StatusCode::UNAUTHORIZED && !headers.contains_key(SHOULD_RETRY) {
+        headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
 }
 
@@ -131,6 +139,15 @@ mod tests {
 
     fn base() -> Base {
         Base::parse("https://api.example.com:8443/v1").expect("a base")
+    }
+
+    #[test_case(401, &[], Some("false"); "a key that is refused")]
+    #[test_case(401, &[("x-should-retry", "true")], Some("true"); "the provider knows better")]
+    #[test_case(429, &[], None; "a refusal that passes")]
+    fn a_refused_key_is_not_asked_with_again(status: u16, sent: &[(&'static str, &'static str)], told: Option<&str>) {
+        let mut headers = headers(sent);
+        towards_client(StatusCode::from_u16(status).expect("a status"), &mut headers, false);
+        assert_eq!(headers.get(SHOULD_RETRY).map(|value| value.to_str().expect("text")), told);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
+use super::headers;
 use super::protocol::{self, Family, RefusalKind};
 
 /// The body of an answer.
@@ -40,7 +41,7 @@ pub(super) fn refusal(family: Family, kind: RefusalKind, message: &str) -> Respo
     let mut response = json(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY), text);
     if !worth_another_try(kind) {
         // Two providers' own clients obey this; without it some of them try a 401 again for minutes.
-        response.headers_mut().insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
+        response.headers_mut().insert(headers::SHOULD_RETRY, HeaderValue::from_static("false"));
     }
     response
 }

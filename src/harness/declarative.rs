@@ -8,8 +8,10 @@ use super::session_file::{self, SessionFile, WithSessionFile};
 use super::template::{Names, Template, Values};
 use super::text::TextReader;
 use super::{Harness, HarnessError, OutputReader, Prepared, ReaderFactory, SessionRequest, credentials};
+use crate::config::gateway::KnownProvider;
 use crate::config::harness_manifest::{ConfigKind, HarnessManifest, OutputSpec, PromptBy};
 use crate::config::plan::HarnessEntry;
+use crate::domain::Model;
 use crate::runtime::{Command, Stdin};
 
 /// The file that holds the prompt, in the session's folder.
@@ -201,6 +203,18 @@ impl DeclarativeHarness {
         in_argv || in_files || self.env.iter().any(|(_, template)| names(template))
     }
 
+    /// The variables that carry the key: the one that the harness reads; where it names none, the one that the run file names,
+    /// and the one where programs look for a key of this provider.
+    fn key_variables(&self, model: &Model) -> Vec<String> {
+        if let Some(name) = &self.manifest.key_env {
+            return vec![name.clone()];
+        }
+        let usual = KnownProvider::named(&model.provider).map(|known| known.api_key_env.to_owned());
+        let mut names: Vec<_> = model.api_key_env.iter().cloned().chain(usual).collect();
+        names.dedup();
+        names
+    }
+
     fn prepare_with(&self, request: &SessionRequest) -> Result<Prepared, String> {
         let prompt_file = request.session_dir.join(PROMPT_FILE);
         let shown = prompt_file.to_string_lossy();
@@ -212,9 +226,8 @@ impl DeclarativeHarness {
         for (name, template) in &self.env {
             command.env.extend(template.fill(&values)?.map(|value| (name.clone(), value)));
         }
-        let key_env = self.manifest.key_env.as_ref().or(request.model.api_key_env.as_ref());
-        if let (Some(name), Some(key)) = (key_env, &request.api_key) {
-            command.env.push((name.clone(), key.clone()));
+        if let Some(key) = &request.api_key {
+            command.env.extend(self.key_variables(&request.model).into_iter().map(|name| (name, key.clone())));
         }
         if self.manifest.prompt == PromptBy::Stdin {
             command.stdin = Stdin::Bytes(request.prompt.clone().into_bytes());
