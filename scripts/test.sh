@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-steps="format architecture lints tests docs tasks strategies readme reference examples quickstart provider"
+steps="format architecture lints tests docs tasks strategies readme reference examples quickstart provider agents"
 
 release() {
     cargo build --release --quiet
@@ -94,6 +94,12 @@ step_provider() {
         echo "test.sh: Docker is required" >&2
         return 1
     fi
+}
+
+# Every real agent, in every way that things go wrong. Installs the agents where they are not there yet.
+step_agents() {
+    release
+    python3 -B scripts/e2e/matrix.py
 }
 
 # shellcheck disable=SC2086 # several words on purpose

@@ -12,6 +12,7 @@ from wires import NOTHING
 
 TAG = re.compile(r"\[e2e ([a-z-]+)/([a-z-]+)/([a-z0-9-]+)(/sub)?\]")
 AGAIN = "The checks fail."
+CONTINUED = "was cut off mid-stream"
 
 HARNESSES = ("claude-code", "codex", "opencode", "mini-swe-agent")
 ORCHESTRATORS = ("one-shot", "refine")
@@ -143,6 +144,8 @@ class Plays:
             return cell, {"text": "A title", "usage": {**NOTHING, "input": 10, "output": 2}}
         last, _ = tags[-1]
         replies = sum(1 for step in steps[last:] if step is None)
+        # A part of a reply that an agent has kept of a stream that was cut is no reply.
+        replies -= sum(1 for step in steps[last:] if step and CONTINUED in step)
         if sub:
             turns = [{"text": "I list.", "run": "ls"}, {"text": "There are two scripts.", "call": None}]
             return cell, self.turn(cell, turns, replies, tools, 20)

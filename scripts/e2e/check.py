@@ -36,14 +36,15 @@ def add(usages):
             for name in CLASSES}
 
 
-def known(usages):
-    """Sums of what is known."""
+def short(usages):
+    """The sums of what is known, for people: `12+` where more may have been, `?` where nothing is known."""
     usages = list(usages)
-    return {name: sum(usage.get(name) or 0 for usage in usages) for name in CLASSES}
 
+    def figure(name):
+        values = [usage[name] for usage in usages if usage.get(name) is not None]
+        return f"{sum(values)}{'+' * (len(values) < len(usages))}" if values else "?"
 
-def short(usage):
-    return "/".join("?" if usage.get(name) is None else str(usage[name]) for name in COUNTED)
+    return "/".join(figure(name) for name in COUNTED)
 
 
 def rows(database, query, *values):
@@ -72,6 +73,9 @@ def check(cell, database_path, log):
     check_calls(verdict, calls, served)
     check_sessions(verdict, database, row, served)
     check_books(verdict, database, row, calls)
+    # The first command of each conversation prints the agent's environment.
+    shown = cell.end != "completed" or any(entry["env"] for entry in served)
+    verdict.expect(shown, "no request showed what the agent has in its environment")
     for entry in served:
         verdict.expect(entry["key"], f"request {entry['serial']} came without the provider's key")
         verdict.expect(not entry["leak"], f"request {entry['serial']} shows that the agent knows the provider's key")
@@ -101,8 +105,8 @@ def check_calls(verdict, calls, served):
             verdict.faults.append(f"no call is on the books like the one that was served: {one}")
     verdict.faults.extend(f"a call is on the books that was not served: {one}" for one in left)
     verdict.expect(bool(sent), "no request reached the provider")
-    verdict.served = short(known(usage for _, _, usage in sent))
-    verdict.metered = short(known(usage for _, _, usage in booked))
+    verdict.served = short(usage for _, _, usage in sent)
+    verdict.metered = short(usage for _, _, usage in booked)
 
 
 def check_sessions(verdict, database, row, served):
@@ -112,11 +116,11 @@ def check_sessions(verdict, database, row, served):
     counted, total = add(one["usage"] for one in sessions), add(entry["served"] for entry in served)
     if verdict.cell.case != "host-kill":
         same = all(counted[name] == total[name] for name in COUNTED)
-        verdict.expect(same, f"sessions count {short(counted)}, served were {short(total)}")
+        verdict.expect(same, f"sessions count {short([counted])}, served were {short([total])}")
     reports = [one["reported_usage"] for one in sessions]
     kinds = {check_report(verdict, one) for one in sessions}
     kind = next((kind for kind in ("flagged", "unknown") if kind in kinds), "equal")
-    verdict.reported = f"{short(known(reports))} {kind}"
+    verdict.reported = f"{short(reports)} {kind}"
     wanted = verdict.cell.report
     verdict.expect(wanted in (kind, "any"), f"the agent's report is {kind}, and should be {wanted}")
 

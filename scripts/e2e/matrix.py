@@ -41,7 +41,7 @@ multi_session: true
 FILES = {
     "repo/add.sh": 'echo "$(( $1 - $2 ))"\n',
     "repo/check.sh": 'test "$(sh add.sh 2 3)" = 5\n',
-    "tests/hidden/add.t": 'echo 1..1\ntest "$(sh add.sh 20 22)" = 42 || printf "not "\necho ok 1 - adds\n',
+    "tests/hidden/add.t": 'echo 1..1\nif [ "$(sh add.sh 20 22)" = 42 ]; then echo ok 1 - adds; else echo not ok 1 - adds; exit 1; fi\n',
 }
 RUN = """name: e2e
 harnesses: [{{name: {agent.harness}, adapter: {adapter}, version: "{agent.version}", config: {agent.config}}}]
@@ -61,6 +61,12 @@ gateway: {{mode: "on"}}
 results_db: ../results.db
 workdir: ../state
 """
+
+
+def adapter_of(harness):
+    """The built-in harness, or the one below the folder that E2E_ADAPTERS names."""
+    folder = os.environ.get("E2E_ADAPTERS")
+    return os.path.abspath(os.path.join(folder, harness)) if folder else harness
 
 
 class Bench:
@@ -97,7 +103,7 @@ class Bench:
         path.write_text(
             RUN.format(
                 agent=agent,
-                adapter=os.environ.get("E2E_ADAPTERS", "").rstrip("/") + "/" * ("E2E_ADAPTERS" in os.environ) + harness,
+                adapter=adapter_of(harness),
                 url=self.url + agent.base,
                 tasks=", ".join(task_of(cell) for cell in group),
                 library="../tasks",
@@ -180,7 +186,7 @@ def show(verdicts):
             (cell.harness, cell.orchestrator, cell.case, ok, one.end, one.served, one.metered, one.reported, one.seconds)
         )
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    print("\nTokens are input/cache read/cache write/output; ? is not known.\n")
+    print("\nTokens are input/cache read/cache write/output; + says that more may have been, ? that nothing is known.\n")
     for line in lines:
         print("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip())
     for one in verdicts:

@@ -55,6 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         bears_key = self.key in (self.headers.get("x-api-key"), self.headers.get("authorization", "")[len("Bearer ") :])
         leaks_key = self.key.encode() in body or self.key in self.path
         self.entry = {"serial": self.serial, "cell": "None", "path": path, "key": bears_key, "leak": leaks_key}
+        self.entry["env"] = b"HOME=" in body
         wire = next((wire for wire in WIRES if path.endswith(wire.path)), None)
         if wire is None:
             return self.refuse(WIRES[0], 404, f"nothing at {path}")
