@@ -108,7 +108,7 @@ async fn a_long_difference_is_cut() {
     let tape = Cassette::replay(&path, Matching::Exact, redactor()).expect("a tape");
     let parted = tape.answer(&whose(2), &asks(&"x".repeat(900).repeat(3))).expect_err("another request");
     assert!(parted.message.len() < 1000 && parted.message.contains('…'), "{parted}");
-    let lines: String = (0..100).map(|line| format!("{line}\n")).collect();
+    let lines = (0..100).map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
     let parted = tape.answer(&whose(2), &asks(&lines)).expect_err("another request");
     assert!(parted.message.lines().count() < 30 && parted.message.ends_with("… and more\n"), "{parted}");
 }

@@ -173,8 +173,8 @@ fn the_key_goes_into_the_environment_and_nowhere_else() {
     let mut usual = request.clone();
     usual.model.provider = "anthropic".to_owned();
     let usual = load(manifest(&["a"])).expect("loads").prepare(&usual).expect("prepares").command;
-    let names = usual.env.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
-    assert_eq!(names, ["HOST_KEY", "ANTHROPIC_API_KEY"], "a program looks where its provider's key usually is");
+    let variables = usual.env.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
+    assert_eq!(variables, ["HOST_KEY", "ANTHROPIC_API_KEY"], "a program looks where its provider's key usually is");
     let named = HarnessManifest { key_env: Some("AGENT_KEY".to_owned()), ..manifest(&["a"]) };
     let named = load(named).expect("loads").prepare(&request).expect("prepares").command;
     assert_eq!((named.argv.len(), named.env), (1, vec![("AGENT_KEY".to_owned(), "sk-1".to_owned())]));

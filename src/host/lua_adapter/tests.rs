@@ -32,7 +32,9 @@ return {
 fn read(lines: &[&str], exit_code: Option<i32>) -> (Reading, Vec<AgentEvent>) {
     let mut reader = LuaReaders::new("mine", COUNTING).expect("loads").reader();
     let mut events = Vec::new();
-    lines.iter().for_each(|line| reader.line(Stream::Stdout, line.as_bytes(), &mut events));
+    for line in lines {
+        reader.line(Stream::Stdout, line.as_bytes(), &mut events);
+    }
     (reader.finish(exit_code), events)
 }
 
