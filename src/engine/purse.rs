@@ -65,12 +65,14 @@ impl Purse {
     }
 
     /// Takes note of what a session has cost by now. Returns what it may cost at most, if nothing of that is left.
+    #[cfg(any(test, feature = "gateway"))]
     pub(crate) fn is_used_up(&mut self, session: u32, live: Micros, spent: Spent) -> Option<Micros> {
         let allowed = self.allowed(session, live, spent)?;
         (live >= allowed).then_some(allowed.max(Micros::ZERO))
     }
 
     /// Returns what the sessions that are not on the ledger yet have cost by now.
+    #[cfg(any(test, feature = "gateway"))]
     pub(crate) fn live(&self) -> Micros {
         self.open.values().map(|open| open.live).sum()
     }

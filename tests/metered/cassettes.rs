@@ -20,7 +20,7 @@ fn a_recorded_run_runs_again_without_its_provider_and_for_nothing() {
     let ran = recorded.run(&["run", "runs/metered.yaml"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let before = sessions(&recorded).remove(0);
-    assert_eq!((before.cost, before.api_calls), (micros(3), Some(3)));
+    assert_eq!((before.cost, before.api_calls), (Some(micros(3)), Some(3)));
 
     let replayed = Project::new(&provider, does, &settings("replay", &tape));
     let ran = replayed.run(&["run", "runs/metered.yaml"]);

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::PATIENCE;
 use super::provider::Provider;
 
 /// The provider's real key.
@@ -59,6 +58,17 @@ pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+}
+
+/// Waits, far longer than it should take, until something holds.
+pub(crate) fn wait_until(what: &str, holds: impl Fn() -> Option<()>) {
+    for _ in 0..6_000 {
+        if holds().is_some() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("waited in vain: {what}");
 }
 
 /// A project.
@@ -135,15 +145,7 @@ impl Project {
     /// Waits until the agent has left a mark.
     pub(crate) fn wait_for(&self, mark: &str) {
         let path = self.path().join("marks").join(mark);
-        self.wait_until(mark, || path.exists().then_some(()));
-    }
-
-    pub(crate) fn wait_until(&self, what: &str, holds: impl Fn() -> Option<()>) {
-        let began = Instant::now();
-        while holds().is_none() {
-            assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until(mark, || path.exists().then_some(()));
     }
 
     /// Reads what the agent has left outside its workspace.
