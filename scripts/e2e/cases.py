@@ -25,8 +25,8 @@ KILL = (
     "p=$$; while q=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$p/status); [ \"$q\" -gt 1 ]; do "
     "case $(cat /proc/$q/comm) in refrain*) break;; esac; p=$q; done; kill -9 $p"
 )
-# Seconds that an attempt has in the case that runs into its limit. Long enough for a slow agent to get to the fault.
-HANG_LIMIT = 40
+# Seconds that an attempt has in the case that runs into its limit: long enough to get to the fault, also beside others.
+HANG_LIMITS = {"claude-code": 40, "codex": 40, "opencode": 80, "mini-swe-agent": 80}
 
 
 @dataclass(frozen=True)

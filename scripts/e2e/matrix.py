@@ -23,7 +23,7 @@ import time
 import zlib
 
 from agents import AGENTS, ROOT, InstallError, install, install_node
-from cases import HANG_LIMIT, Plays, cells
+from cases import HANG_LIMITS, Plays, cells
 from check import Verdict, check, task_of
 from provider import Log, start
 
@@ -91,7 +91,7 @@ class Bench:
         host_kill = group[0].case == "host-kill"
         folder = self.folder / f"{harness}-{orchestrator}{'-host-kill' if host_kill else ''}"
         for cell in group:
-            limit = HANG_LIMIT if cell.case == "hang" else LIMIT
+            limit = HANG_LIMITS[harness] if cell.case == "hang" else LIMIT
             files = {**FILES, "task.yaml": TASK.format(name=task_of(cell), tag=cell.tag, limit=limit)}
             for name, text in files.items():
                 path = folder / "tasks" / task_of(cell) / name
@@ -230,8 +230,10 @@ def main():
     bench = Bench(folder.resolve(), options)
     began, verdicts = time.monotonic(), []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        tasks = [pool.submit(play, bench, *key[:2], group) for key, group in groups_of(chosen).items()]
-        for task in tasks:
+        # The slow agents first, so that the quick ones fill up the rest of the time.
+        groups = list(reversed(groups_of(chosen).items()))
+        tasks = [pool.submit(play, bench, *key[:2], group) for key, group in groups]
+        for task in reversed(tasks):
             verdicts.extend(task.result())
     show(verdicts)
     failed = sum(bool(one.faults) for one in verdicts)
