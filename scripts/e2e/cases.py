@@ -8,7 +8,7 @@ import re
 import threading
 from dataclasses import dataclass
 
-from wires import NOTHING
+from wires import COUNTED, NOTHING
 
 TAG = re.compile(r"\[e2e ([a-z-]+)/([a-z-]+)/([a-z0-9-]+)(/sub)?\]")
 AGAIN = "The checks fail."
@@ -65,6 +65,11 @@ class Cell:
         if self.orchestrator == "one-shot" and self.case == "kill":
             return "failed"
         return "completed"
+
+    @property
+    def told(self):
+        """The classes of tokens that the agent can tell: its interface may not have one for writing to the cache."""
+        return [name for name in COUNTED if (self.harness, name) != ("mini-swe-agent", "cache_write")]
 
     @property
     def report(self):

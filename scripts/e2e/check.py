@@ -4,11 +4,9 @@ import json
 import sqlite3
 from dataclasses import dataclass, field
 
-from wires import CLASSES
+from wires import CLASSES, COUNTED
 
 COLUMNS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
-# Reasoning is part of the output, and one interface does not tell it apart.
-COUNTED = CLASSES[:4]
 OUTCOMES = {"complete": "complete", "refused": "complete", "cut": "upstream_cut", "hung": "client_gone"}
 
 
@@ -137,7 +135,7 @@ def check_report(verdict, session):
         verdict.expect(flagged, f"{name}: counted {usage[name]}, reported {report[name]}, and no flag")
     if flags:
         return "flagged"
-    return "unknown" if any(report[name] is None for name in COUNTED) else "equal"
+    return "unknown" if any(report[name] is None for name in verdict.cell.told) else "equal"
 
 
 def check_books(verdict, database, row, calls):

@@ -7,6 +7,8 @@ answer as a stream, `told` what of its tokens a client knows after some of these
 import json
 
 CLASSES = ("input", "cache_read", "cache_write", "output", "reasoning")
+# Reasoning is part of the output, and one interface does not tell it apart.
+COUNTED = CLASSES[:4]
 NOTHING = dict.fromkeys(CLASSES, 0)
 UNKNOWN = dict.fromkeys(CLASSES)
 
