@@ -29,7 +29,9 @@ struct NoBooks;
 
 #[async_trait]
 impl Recorder for NoBooks {
-    fn begun(&self, _: &Exchange) {}
+    async fn begun(&self, _: &Exchange) -> Result<(), RecorderError> {
+        Ok(())
+    }
 
     async fn ended(&self, _: Exchange, _: Option<Bodies>) -> Result<(), RecorderError> {
         Ok(())

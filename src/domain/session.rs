@@ -169,6 +169,9 @@ pub struct SessionRecord {
     pub usage: Usage,
     /// Price of the tokens, or what the harness reported where no price is known.
     pub cost: Option<Micros>,
+    /// What it has cost at least, where the whole cost is unknown and a part of it is known; unknown in older records.
+    #[serde(default)]
+    pub cost_at_least: Option<Micros>,
     /// What the harness itself reported.
     pub reported_cost: Option<Micros>,
     /// Who counted `usage` and `cost`; unknown in older records.
@@ -228,6 +231,7 @@ impl SessionRecord {
             text: Some(text.into()),
             usage: Usage::UNKNOWN,
             cost: None,
+            cost_at_least: None,
             reported_cost: None,
             usage_source: None,
             api_calls: None,
@@ -244,6 +248,18 @@ impl SessionRecord {
             longest_silence: None,
             warnings: Vec::new(),
         }
+    }
+
+    /// Returns what it has cost as far as that is known: the whole cost, or the part of it that is.
+    #[must_use]
+    pub fn known_cost(&self) -> Micros {
+        self.cost.or(self.cost_at_least).unwrap_or(Micros::ZERO)
+    }
+
+    /// Returns the part of [`SessionRecord::known_cost`] that counts against the budget.
+    #[must_use]
+    pub fn known_billable(&self) -> Micros {
+        if self.exempt == Some(true) { Micros::ZERO } else { self.known_cost() }
     }
 
     /// Returns the part of its cost that counts against the budget: nothing where it is exempt, and unknown where the

@@ -53,6 +53,13 @@ impl Usage {
         self.zip(later, |a, b| b.or(a))
     }
 
+    /// Returns the counts with those that nobody told as zero: for the least that something can have cost, and nothing
+    /// else.
+    #[must_use]
+    pub fn as_told(self) -> Self {
+        self.zip(Self::ZERO, |told, zero| told.or(zero))
+    }
+
     /// Returns input, caches and output together, or `None` where one of them is unknown.
     #[must_use]
     pub fn total(&self) -> Option<u64> {

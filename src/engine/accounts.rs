@@ -34,8 +34,8 @@ pub(crate) async fn limit_by_run(context: &CellContext, attempt: &AttemptId) -> 
     Ok(Some(context.services.store.allowance(attempt).await?.limit(cap)))
 }
 
-/// Returns what earlier attempts of a cell have cost, as far as it is known: a cell's limit is for all of them. A cell that
-/// is run again from its beginning starts at zero.
+/// Returns what earlier attempts of a cell have cost, and sessions of this one that were cut off, as far as it is known: a
+/// cell's limit is for all of them. A cell that is run again from its beginning starts at zero.
 ///
 /// # Errors
 ///
@@ -44,8 +44,7 @@ pub(crate) async fn spent_before(context: &CellContext, attempt: &AttemptId) -> 
     if context.again || context.services.plan.limits.cell_cost.is_none() {
         return Ok(Micros::ZERO);
     }
-    let attempts = context.services.store.attempts(&attempt.run, &attempt.cell).await?;
-    Ok(attempts.iter().filter(|row| row.id.number != attempt.number).filter_map(|row| row.cost).sum())
+    context.services.store.cell_spent_beside(attempt).await
 }
 
 /// Reserves what an attempt will probably cost. The inner error is the reason why it may not start.

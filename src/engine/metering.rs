@@ -9,7 +9,7 @@ use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
 use crate::config::RunPlan;
 use crate::config::gateway::{CassetteMode, GatewayMode, Route, place_of};
-use crate::domain::{Attribution, EventKind, Exchange, Failure, Micros, Model, ModelRole, Trace};
+use crate::domain::{Attribution, EventKind, Exchange, Failure, Micros, Model, ModelRole, Trace, Usage};
 use crate::gateway::cassette::Cassette;
 use crate::gateway::{
     Bodies, Capability, Gateway, GatewayError, GatewayOptions, Grant, Guard, Key, Listen, Recorder, RecorderError,
@@ -74,9 +74,9 @@ pub struct StoreRecorder {
 
 #[async_trait]
 impl Recorder for StoreRecorder {
-    fn begun(&self, exchange: &Exchange) {
-        // Sent at once; a store that fails says so at the exchange's end.
-        drop(self.store.begin_call(exchange));
+    async fn begun(&self, exchange: &Exchange) -> Result<(), RecorderError> {
+        let stored = self.store.begin_call(exchange).await;
+        stored.map_err(|error| RecorderError { message: describe(&error) })
     }
 
     async fn ended(&self, exchange: Exchange, bodies: Option<Bodies>) -> Result<(), RecorderError> {
@@ -127,8 +127,10 @@ impl Metered {
 
     /// Ends the session's leave; what it began is recorded when this returns.
     pub(crate) async fn close(self) -> Seen {
-        let totals = self.capability.close().await;
-        Seen { requests: totals.requests, usage: totals.usage, cost: totals.cost }
+        let Totals { requests, billed, under_way, usage, cost, known_cost, broken, .. } = self.capability.close().await;
+        // What did not end in time may still cost something.
+        let (usage, cost) = if under_way == 0 { (usage, cost) } else { (Usage::UNKNOWN, None) };
+        Seen { requests, billed: billed + under_way, usage, cost, known_cost, broken }
     }
 }
 
@@ -219,6 +221,15 @@ impl Guard for SessionGuard {
         // Before the harness hears of it: what it prints about it is not why the session ends.
         self.ceiling.reach(limit, live);
         Some(format!("cost limit of {limit} reached: {live} spent"))
+    }
+
+    fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {
+        let live = totals.known_cost + promised;
+        let book = lock(&self.attempt.sessions);
+        let shared = book.purse.left_to(self.session, book.spent());
+        let mut limits = self.own.into_iter().chain(shared).peekable();
+        // Without a ceiling any number may be under way. With one, the first exchange tells what one may cost.
+        limits.peek().is_none() || (totals.dearest > Micros::ZERO && limits.all(|limit| live < limit))
     }
 
     fn spent(&self, totals: &Totals) {

@@ -71,6 +71,13 @@ impl Purse {
         (live >= allowed).then_some(allowed.max(Micros::ZERO))
     }
 
+    /// Returns what a session under way may cost at most, as things stand; `None` without a limit.
+    #[cfg(any(test, feature = "gateway"))]
+    pub(crate) fn left_to(&self, session: u32, spent: Spent) -> Option<Micros> {
+        let open = self.open.get(&session)?;
+        self.left_beside(Some(session), spent, open.exempt)
+    }
+
     /// Returns what the sessions that are not on the ledger yet have cost by now.
     #[cfg(any(test, feature = "gateway"))]
     pub(crate) fn live(&self) -> Micros {

@@ -1,5 +1,6 @@
 //! Whose figures count for a session, and where they differ. Pure: nothing is merged.
 
+use crate::domain::session::SessionEnd;
 use crate::domain::{Micros, SessionRecord, Usage, UsageSource};
 
 /// What the gateway saw of a session.
@@ -7,24 +8,35 @@ use crate::domain::{Micros, SessionRecord, Usage, UsageSource};
 pub(crate) struct Seen {
     /// Requests that came, the refused ones included.
     pub(crate) requests: u32,
+    /// Those that went to the provider and are paid for.
+    pub(crate) billed: u32,
     /// Their tokens.
     pub(crate) usage: Usage,
     /// Their cost.
     pub(crate) cost: Option<Micros>,
+    /// What they cost at least.
+    pub(crate) known_cost: Micros,
+    /// An exchange could not be recorded: what the harness made of that says nothing of the agent.
+    pub(crate) broken: bool,
 }
 
 /// Books a session by what the gateway saw of it, and notes where the harness's own report differs by more than the share
-/// `tolerance`. Where the gateway saw no request, a report of tokens stands; without one nothing was spent, because a
-/// session that goes through the gateway holds no key to spend with.
+/// `tolerance`. Where nothing went to the provider through the gateway, a report of tokens stands. Without one nothing was
+/// spent, because a session that goes through the gateway holds no key to spend with, unless something shows that the
+/// agent worked all the same.
 pub(crate) fn settle(record: &mut SessionRecord, seen: Seen, tolerance: f64) {
     record.api_calls = Some(u64::from(seen.requests));
-    if seen.requests == 0 && reports_any(record) {
-        let warning = "the harness reports tokens, and the gateway saw no request of it: it went another way";
+    if seen.billed == 0 && reports_any(record) {
+        let warning = "the harness reports tokens, and the gateway passed no request of it: it went another way";
         record.warnings.push(warning.to_owned());
+        return;
+    }
+    if seen.billed == 0 && may_have_worked(record) {
         return;
     }
     record.usage = seen.usage;
     record.cost = seen.cost;
+    record.cost_at_least = seen.cost.is_none().then_some(seen.known_cost);
     record.usage_source = Some(UsageSource::Gateway);
     record.discrepancies = discrepancies(record, tolerance);
 }
@@ -34,6 +46,13 @@ fn reports_any(record: &SessionRecord) -> bool {
     let Usage { input, output, cache_read, cache_write, reasoning } = record.reported_usage;
     let tokens = [input, output, cache_read, cache_write, reasoning];
     tokens.into_iter().flatten().any(|count| count > 0) || record.reported_cost.is_some_and(|cost| cost > Micros::ZERO)
+}
+
+/// Tells whether something shows, or hides, that a model was at work: a turn, a tool, a long silence that had to be ended.
+fn may_have_worked(record: &SessionRecord) -> bool {
+    let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
+    let ended = matches!(record.end, SessionEnd::TimedOut { .. } | SessionEnd::Cancelled | SessionEnd::Lost { .. });
+    some(record.turns) || some(record.tool_calls) || record.end == SessionEnd::Completed || ended
 }
 
 fn discrepancies(record: &SessionRecord, tolerance: f64) -> Vec<String> {
@@ -94,7 +113,15 @@ mod tests {
     #[test]
     fn the_gateway_counts_and_the_report_stands_beside_it() {
         let mut record = reported(tokens(1114, 244), Some(17_000));
-        let seen = Seen { requests: 5, usage: tokens(1124, 246), cost: Some(Micros::new(17_430)) };
+        let cost = Micros::new(17_430);
+        let seen = Seen {
+            requests: 5,
+            billed: 5,
+            usage: tokens(1124, 246),
+            cost: Some(cost),
+            known_cost: cost,
+            broken: false,
+        };
         settle(&mut record, seen, 0.0);
         assert_eq!((record.usage, record.cost), (seen.usage, seen.cost));
         assert_eq!((record.reported_usage, record.reported_cost), (tokens(1114, 244), Some(Micros::new(17_000))));
@@ -108,26 +135,52 @@ mod tests {
     #[test]
     fn what_is_unknown_differs_from_nothing_and_stays_unknown() {
         let mut record = reported(Usage::UNKNOWN, None);
-        settle(&mut record, Seen { requests: 1, usage: tokens(5, 1), cost: None }, 0.0);
+        let known_cost = Micros::new(7);
+        settle(
+            &mut record,
+            Seen { requests: 2, billed: 2, usage: tokens(5, 1), cost: None, known_cost, broken: false },
+            0.0,
+        );
         assert_eq!((record.cost, record.usage.input), (None, Some(5)));
+        assert_eq!((record.cost_at_least, record.known_cost()), (Some(known_cost), known_cost));
         assert!(record.discrepancies.is_empty());
     }
 
+    const NOTHING: Seen = Seen {
+        requests: 3,
+        billed: 0,
+        usage: Usage::ZERO,
+        cost: Some(Micros::ZERO),
+        known_cost: Micros::ZERO,
+        broken: false,
+    };
+
     #[test]
-    fn a_session_without_a_request_has_spent_nothing() {
+    fn a_session_that_never_reached_a_model_has_spent_nothing() {
         let mut record = reported(Usage::UNKNOWN, None);
-        settle(&mut record, Seen { requests: 0, usage: Usage::ZERO, cost: Some(Micros::ZERO) }, 0.0);
+        record.end = SessionEnd::NotStarted { message: "no such program".to_owned() };
+        settle(&mut record, NOTHING, 0.0);
         assert_eq!((record.usage, record.cost), (Usage::ZERO, Some(Micros::ZERO)));
-        assert_eq!((record.usage_source, record.api_calls), (Some(UsageSource::Gateway), Some(0)));
+        assert_eq!((record.usage_source, record.api_calls), (Some(UsageSource::Gateway), Some(3)));
         assert!(record.warnings.is_empty());
+    }
+
+    #[test]
+    fn a_session_that_worked_without_the_gateway_has_spent_nobody_knows_what() {
+        for end in [SessionEnd::Completed, SessionEnd::Cancelled] {
+            let mut record = reported(Usage::UNKNOWN, None);
+            record.end = end;
+            settle(&mut record, NOTHING, 0.0);
+            assert_eq!((record.usage, record.cost), (Usage::UNKNOWN, None));
+        }
     }
 
     #[test]
     fn a_harness_that_went_another_way_is_believed_and_told_of() {
         let mut record = reported(tokens(10, 2), Some(50));
-        settle(&mut record, Seen { requests: 0, usage: Usage::ZERO, cost: Some(Micros::ZERO) }, 0.0);
+        settle(&mut record, NOTHING, 0.0);
         assert_eq!((record.usage, record.cost), (tokens(10, 2), Some(Micros::new(50))));
-        assert_eq!((record.usage_source, record.api_calls), (Some(UsageSource::Harness), Some(0)));
+        assert_eq!((record.usage_source, record.api_calls), (Some(UsageSource::Harness), Some(3)));
         assert_eq!(record.warnings.len(), 1);
     }
 }

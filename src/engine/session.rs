@@ -88,6 +88,10 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
         count(attempt, &setup, &mut record, seen);
     }
     keep(attempt, &record, &spool).await?;
+    if seen.is_some_and(|seen| seen.broken) {
+        let message = "an exchange with the provider could not be recorded".to_owned();
+        return Err(attempt.halt(Failure::Store { message }));
+    }
     match held {
         Ok(result) => {
             if !is_metered {
@@ -174,7 +178,13 @@ pub(crate) async fn take_up_log(
     if left.calls > 0 {
         let cost = left.cost.filter(|_| left.open == 0);
         let usage = if left.open == 0 { left.usage } else { Usage::UNKNOWN };
-        count(attempt, &setup, &mut record, Seen { requests: left.calls, usage, cost });
+        let (requests, known_cost) = (left.calls, left.known_cost);
+        count(
+            attempt,
+            &setup,
+            &mut record,
+            Seen { requests, billed: requests, usage, cost, known_cost, broken: false },
+        );
     }
     Ok(Some(match keep(attempt, &record, &options.folder).await {
         Ok(()) => answer(attempt, record),

@@ -15,6 +15,7 @@ use super::protocol::{AnswerReader, Api, Asked, Fed, Route, Told};
 use super::server::Core;
 use super::session::Session;
 use super::taping::Taping;
+use crate::budget::Price;
 use crate::domain::{Exchange, ExchangeEnd, Micros, Usage};
 use crate::redact::printable;
 
@@ -43,6 +44,8 @@ struct Line {
     taping: Option<Taping>,
     /// The answer comes from a cassette.
     free: bool,
+    /// The session counts it among those that were let pass.
+    passing: bool,
 }
 
 /// How an entry is settled.
@@ -103,6 +106,7 @@ impl Entry {
             pause: None,
             taping: None,
             free: false,
+            passing: false,
         };
         Some(Self { core, session, api: route.api, line: Some(line) })
     }
@@ -127,18 +131,27 @@ impl Entry {
         }
     }
 
-    /// Puts the exchange on the books before it is sent: what it costs is not known from here on.
-    pub(super) fn sent(&mut self, slot: Slot) {
+    /// The exchange was let pass by the session's ceilings.
+    pub(super) fn passes(&mut self) {
         if let Some(line) = &mut self.line {
-            line.sent = true;
-            line.slot = Some(slot);
-            if self.api.is_billed() {
-                line.exchange.usage = Usage::UNKNOWN;
-                line.exchange.cost = None;
-            }
-            line.exchange.duration = self.core.elapsed().saturating_sub(line.began);
-            self.core.recorder.begun(&line.exchange);
+            line.passing = true;
         }
+    }
+
+    /// Puts the exchange on the books before it is sent: what it costs is not known from here on. The error says why it
+    /// may not be sent.
+    pub(super) async fn sent(&mut self, slot: Slot) -> Result<(), String> {
+        let Some(line) = &mut self.line else { return Ok(()) };
+        let mut lost = line.exchange.clone();
+        if self.api.is_billed() {
+            (lost.usage, lost.cost) = (Usage::UNKNOWN, None);
+        }
+        lost.duration = self.core.elapsed().saturating_sub(line.began);
+        self.core.recorder.begun(&lost).await.map_err(|error| error.message)?;
+        (line.exchange.usage, line.exchange.cost) = (lost.usage, lost.cost);
+        line.sent = true;
+        line.slot = Some(slot);
+        Ok(())
     }
 
     /// The exchange is to be kept on a cassette.
@@ -212,7 +225,7 @@ impl Entry {
     pub(super) fn settle(&mut self, ending: Ending) -> Settling {
         let Some(line) = self.line.take() else { return Settling(None) };
         let (core, session) = (Arc::clone(&self.core), Arc::clone(&self.session));
-        let Line { mut exchange, began, fingerprint, sent, slot, reader, capture, pause, taping, free } = line;
+        let Line { mut exchange, began, fingerprint, sent, slot, reader, capture, pause, taping, free, passing } = line;
         if let Some(pause) = pause.and_then(|mut reader| reader.pause()) {
             session.terms.lane.hold(pause);
         }
@@ -233,7 +246,12 @@ impl Entry {
         exchange.model_served = model;
         exchange.cost = if free { Some(Micros::ZERO) } else { cost(&core, &exchange).or(bill) };
         let taped = taping.filter(|_| sent).map(|taping| taping.ended(end));
-        session.spent(&exchange, fingerprint.as_deref());
+        let least = || price(&core, &exchange).and_then(|price| price.cost(&exchange.usage.as_told()));
+        let at_least = exchange.cost.or_else(least).unwrap_or_default();
+        session.spent(&exchange, (sent && self.api.is_billed() && !free, at_least), fingerprint.as_deref());
+        if passing {
+            session.leave();
+        }
         let recording = async move {
             let bodies = capture.map(|capture| capture.redacted(&core.options.redactor));
             let kept = keep(&core, &exchange, taped).await;
@@ -306,10 +324,12 @@ fn cost(core: &Core, exchange: &Exchange) -> Option<Micros> {
     if exchange.usage == Usage::ZERO {
         return Some(Micros::ZERO);
     }
-    let prices = &core.options.prices;
+    price(core, exchange)?.cost(&exchange.usage)
+}
+
+fn price<'a>(core: &'a Core, exchange: &Exchange) -> Option<&'a Price> {
     let models = [&exchange.model_served, &exchange.model_asked];
-    let price = models.into_iter().flatten().find_map(|model| prices.find(model))?;
-    price.cost(&exchange.usage)
+    models.into_iter().flatten().find_map(|model| core.options.prices.find(model))
 }
 
 fn one_line(message: &str) -> String {

@@ -70,7 +70,7 @@ impl Exchange {
     async fn pass(&mut self, parts: Parts, body: Incoming, shown: Shown) -> Result<(Response<Source>, bool), Halt> {
         let (pieces, asked) = self.read(body).await?;
         self.entry.asked(&asked);
-        self.stop()?;
+        self.admit().await?;
         let hides_usage = asked.usage_splice.is_some();
         if let Some(cassette) = self.core.cassette.clone() {
             let request = self.taped(&pieces, &asked);
@@ -84,7 +84,10 @@ impl Exchange {
         self.stop()?;
         let pulse = Pulse::new(Arc::clone(&self.core.options.clock));
         let request = self.request(parts, pieces, &asked, (shown, pulse.clone()))?;
-        self.entry.sent(slot);
+        self.entry.sent(slot).await.map_err(|message| {
+            self.session.broke(&message);
+            Self::halted(Stop::Broken(message))
+        })?;
         let answer = self.core.upstream.send(request, pulse.clone()).await.map_err(|error| {
             let message = error.to_string();
             match error {
@@ -146,18 +149,30 @@ impl Exchange {
         Ok((pieces, reader.finish()))
     }
 
+    /// Waits until the session may make another request. Requests that nobody bills wait for none.
+    async fn admit(&mut self) -> Result<(), Halt> {
+        if !self.route.api.is_billed() {
+            return self.stop();
+        }
+        self.session.pass().await.map_err(Self::halted)?;
+        self.entry.passes();
+        Ok(())
+    }
+
     /// Looks whether the session may make another request.
     fn stop(&self) -> Result<(), Halt> {
-        match self.session.stop() {
-            None => Ok(()),
-            // Both are final: clients must not try again for minutes.
-            Some(Stop::Limit(message)) => Err(Halt::Refused(RefusalKind::Limit, message)),
-            Some(Stop::Broken(message)) => {
-                let message =
-                    format!("an exchange of this session could not be recorded, so it has no more: {message}");
-                Err(Halt::Refused(RefusalKind::Limit, message))
+        self.session.stop().map_or(Ok(()), |stop| Err(Self::halted(stop)))
+    }
+
+    /// Both are final: clients must not try again for minutes.
+    fn halted(stop: Stop) -> Halt {
+        let message = match stop {
+            Stop::Limit(message) => message,
+            Stop::Broken(message) => {
+                format!("an exchange of this session could not be recorded, so it has no more: {message}")
             }
-        }
+        };
+        Halt::Refused(RefusalKind::Limit, message)
     }
 
     /// Makes the request to the provider: as the client made it, with another address and another key.

@@ -126,14 +126,20 @@ pub struct Totals {
     pub requests: u32,
     /// Requests that were refused before they reached the provider.
     pub refused: u32,
+    /// Requests that went to the provider and are paid for, those that have ended.
+    pub billed: u32,
     /// Requests under way.
     pub under_way: u32,
     /// Tokens of all finished exchanges; a class that one of them does not tell is unknown.
     pub usage: Usage,
     /// Their price; unknown where that of one exchange is.
     pub cost: Option<Micros>,
-    /// The price of those whose price is known: a lower bound.
+    /// What they cost at least: where the price of one is unknown, that of the tokens of it that are known.
     pub known_cost: Micros,
+    /// The dearest of them, by what is known.
+    pub dearest: Micros,
+    /// Whether one could not be recorded: the session has no more requests then.
+    pub broken: bool,
 }
 
 impl Totals {
@@ -141,10 +147,13 @@ impl Totals {
     pub const NONE: Self = Self {
         requests: 0,
         refused: 0,
+        billed: 0,
         under_way: 0,
         usage: Usage::ZERO,
         cost: Some(Micros::ZERO),
         known_cost: Micros::ZERO,
+        dearest: Micros::ZERO,
+        broken: false,
     };
 }
 
@@ -154,6 +163,10 @@ impl Totals {
 pub trait Guard: Send + Sync {
     /// Returns why the next request of a session with these totals is refused; `None` lets it pass.
     fn refuses(&self, totals: &Totals) -> Option<String>;
+
+    /// Tells whether a billed request may pass beside others that are under way, which will probably cost `promised`; if
+    /// not, it waits until one of them has ended. So no burst of requests passes a ceiling.
+    fn may_pass(&self, totals: &Totals, promised: Micros) -> bool;
 
     /// Hears the totals after an exchange.
     fn spent(&self, totals: &Totals);

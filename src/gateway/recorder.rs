@@ -26,9 +26,14 @@ pub struct RecorderError {
 /// Keeps exchanges.
 #[async_trait]
 pub trait Recorder: Send + Sync {
-    /// An exchange is about to be sent to the provider. Its usage, cost, status and end are those of one that was lost:
-    /// what is on the books if nothing more is heard of it. Does not wait for the disk.
-    fn begun(&self, exchange: &Exchange);
+    /// An exchange is about to be sent to the provider, which is done once this returns. Its usage, cost, status and end are
+    /// those of one that was lost: what is on the books if nothing more is heard of it. The books must outlive this
+    /// process; a failure of the machine may take such an entry with it.
+    ///
+    /// # Errors
+    ///
+    /// [`RecorderError`]: the request is refused, and the session refuses all further ones.
+    async fn begun(&self, exchange: &Exchange) -> Result<(), RecorderError>;
 
     /// An exchange has ended; returns once it is durable. Called once for each, and before the client gets the end of
     /// the answer.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::options::{Guard, Key, Totals};
 use super::pace::Lane;
 use super::target::Base;
-use crate::domain::{Attribution, Exchange, ExchangeEnd};
+use crate::domain::{Attribution, Exchange, ExchangeEnd, Micros};
 
 /// What stands before the random part of a token: programs that check the look of a key take it for one.
 const TOKEN_PREFIX: &str = "sk-refrain-";
@@ -66,6 +66,8 @@ pub(super) struct Session {
 struct State {
     closed: bool,
     broken: Option<String>,
+    /// Billed requests that were let pass and have not ended.
+    passing: u32,
     next: u32,
     totals: Totals,
     /// How many requests with the same body came to nothing.
@@ -91,6 +93,7 @@ impl Session {
             state: Mutex::new(State {
                 closed: false,
                 broken: None,
+                passing: 0,
                 next: 1,
                 totals: Totals::NONE,
                 failures: HashMap::new(),
@@ -104,7 +107,8 @@ impl Session {
     }
 
     pub(super) fn totals(&self) -> Totals {
-        Totals { under_way: *self.under_way.borrow(), ..self.state().totals }
+        let state = self.state();
+        Totals { under_way: *self.under_way.borrow(), broken: state.broken.is_some(), ..state.totals }
     }
 
     /// Takes the number of a request that has come; `None` once the session is closed.
@@ -129,13 +133,58 @@ impl Session {
         guard.refuses(&self.totals()).map(Stop::Limit)
     }
 
+    /// Lets a billed request pass, once those under way leave room for it below the ceilings. Whoever has passed must
+    /// [`Session::leave`].
+    pub(super) async fn pass(&self) -> Result<(), Stop> {
+        let mut changes = self.under_way.subscribe();
+        loop {
+            if let Some(stop) = self.stop() {
+                return Err(stop);
+            }
+            changes.mark_unchanged();
+            if self.passes() {
+                return Ok(());
+            }
+            // The sender lives in `self`.
+            let _ = changes.changed().await;
+        }
+    }
+
+    fn passes(&self) -> bool {
+        let mut state = self.state();
+        let others = state.passing;
+        let promised = Micros::new(state.totals.dearest.get().saturating_mul(i64::from(others)));
+        let room = others == 0
+            || self.terms.guard.as_ref().is_none_or(|guard| {
+                let totals = state.totals;
+                guard.may_pass(&totals, promised)
+            });
+        state.passing += u32::from(room);
+        room
+    }
+
+    /// A request that was let pass has ended, and what it cost is among what is spent.
+    pub(super) fn leave(&self) {
+        let mut state = self.state();
+        state.passing = state.passing.saturating_sub(1);
+        drop(state);
+        self.under_way.send_modify(|_| {});
+    }
+
+    /// Lets no request pass any more: the books cannot be kept.
+    pub(super) fn broke(&self, message: &str) {
+        self.state().broken.get_or_insert_with(|| message.to_owned());
+    }
+
     /// Returns how many requests with this body came to nothing so far.
     pub(super) fn failures(&self, fingerprint: &str) -> u32 {
         self.state().failures.get(fingerprint).copied().unwrap_or(0)
     }
 
     /// Adds an exchange that has ended. It stays under way until [`Session::recorded`].
-    pub(super) fn spent(&self, exchange: &Exchange, fingerprint: Option<&str>) {
+    ///
+    /// `billed` says that it went to a provider who is paid for it, `at_least` what it cost as far as that is known.
+    pub(super) fn spent(&self, exchange: &Exchange, (billed, at_least): (bool, Micros), fingerprint: Option<&str>) {
         let refused = exchange.end == ExchangeEnd::Refused;
         // A provider that fails within a stream says so in a whole answer.
         let failed = exchange.end != ExchangeEnd::Complete || exchange.message.is_some();
@@ -144,7 +193,9 @@ impl Session {
         totals.refused = totals.refused.saturating_add(u32::from(refused));
         totals.usage = totals.usage.plus(exchange.usage);
         totals.cost = totals.cost.zip(exchange.cost).map(|(sum, cost)| sum + cost);
-        totals.known_cost += exchange.cost.unwrap_or_default();
+        totals.billed = totals.billed.saturating_add(u32::from(billed));
+        totals.known_cost += at_least;
+        totals.dearest = totals.dearest.max(at_least);
         if failed
             && !refused
             && let Some(fingerprint) = fingerprint

@@ -170,5 +170,9 @@ impl Guard for Cap {
         (spent >= most).then(|| format!("cost limit of {most} reached: {spent} spent"))
     }
 
+    fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {
+        totals.dearest > Micros::ZERO && totals.known_cost + promised < self.most
+    }
+
     fn spent(&self, _: &Totals) {}
 }

@@ -382,7 +382,7 @@ pub(super) fn mark_orphaned(
         ledger::release_rest(tx, id, "orphaned", at)?;
     } else {
         let seen = calls::book_orphaned(tx, id, at)?;
-        if metered && seen.is_exact() {
+        if metered && seen.is_exact() && !ledger::has_unknown(tx, id)? {
             ledger::release_rest(tx, id, "orphaned", at)?;
             calls::settle_orphaned(tx, id, &seen)?;
         } else {

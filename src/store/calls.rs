@@ -79,7 +79,7 @@ impl Store {
     /// Stores a request that is about to be sent. What nobody knows yet of it is NULL.
     pub fn begin_call(&self, exchange: &Exchange) -> Ticket<()> {
         let (host, exchange) = (host_of(self.acting.as_deref()), exchange.clone());
-        self.write(move |tx| put(tx, &host, &exchange, None))
+        self.write_light(move |tx| put(tx, &host, &exchange, None))
     }
 
     /// Stores how a request has ended, whether or not it was stored before.
@@ -200,7 +200,7 @@ fn book_sums(tx: &Connection, entry: &LedgerEntry, sums: &CallSums, exempt: bool
     let known = LedgerEntry { amount: seen, billable: nothing.or(seen), note: Some(note), ..entry.clone() };
     ledger::append(tx, &known)?;
     if sums.open > 0 || sums.cost.is_none() {
-        let reference = format!("{}, open", entry.reference);
+        let reference = ledger::open_rest(&entry.reference);
         ledger::append(tx, &LedgerEntry { reference, ..whole })?;
     }
     Ok(())

@@ -89,7 +89,7 @@ pub(super) fn book_session(
     };
     let (billable, at) = (entry.billable, entry.at);
     calls::book_session(tx, acting, (id, session.index), (&entry.reference, billable, at))?;
-    ledger::append(tx, &entry).map(|_| ())
+    ledger::append_spend(tx, &entry, session.cost_at_least).map(|_| ())
 }
 
 /// Books what the record of a lost attempt tells of money, and keeps the record of one that was given up with it.

@@ -184,6 +184,20 @@ impl Store {
         })
     }
 
+    /// Returns what a cell has cost as far as it is known, but for the sessions of one attempt that are on record: those
+    /// of earlier attempts, and what hosts of this one that died have spent.
+    pub fn cell_spent_beside(&self, attempt: &AttemptId) -> Ticket<Micros> {
+        let attempt = attempt.clone();
+        self.read(move |tx| {
+            let mut sum = tx.prepare_cached(
+                "SELECT coalesce(sum(amount_micros), 0) FROM ledger
+                 WHERE run_name = ?1 AND cell_id = ?2 AND kind = 'spend' AND (attempt <> ?3 OR instr(reference, ' ') > 0)",
+            )?;
+            let whose = params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number];
+            Ok(Micros::new(sum.query_row(whose, |row| row.get(0))?))
+        })
+    }
+
     /// Books an entry.
     pub fn ledger_append(&self, entry: &LedgerEntry) -> Ticket<()> {
         let entry = entry.clone();
@@ -340,8 +354,26 @@ pub(super) fn append(tx: &Connection, entry: &LedgerEntry) -> Result<bool, Fault
 pub(super) struct SessionCost {
     pub(super) index: u32,
     pub(super) cost: Option<Micros>,
+    /// The part of an unknown cost that is known.
+    pub(super) at_least: Option<Micros>,
     pub(super) billable: Option<Micros>,
     pub(super) at: Timestamp,
+}
+
+/// What the entry is for that stands beside a known part of a cost: the rest, which nobody knows.
+pub(super) fn open_rest(reference: &str) -> String {
+    format!("{reference}, open")
+}
+
+/// Books a spend: a cost that is known, or the part of it that is and an unknown amount beside that. Tells whether that
+/// changed anything.
+pub(super) fn append_spend(tx: &Connection, entry: &LedgerEntry, at_least: Option<Micros>) -> Result<bool, Fault> {
+    let Some(known) = at_least.filter(|known| entry.amount.is_none() && *known > Micros::ZERO) else {
+        return append(tx, entry);
+    };
+    let exempt = entry.billable.filter(|billable| *billable == Micros::ZERO);
+    append(tx, &LedgerEntry { reference: open_rest(&entry.reference), billable: exempt, ..entry.clone() })?;
+    append(tx, &LedgerEntry { amount: Some(known), billable: exempt.or(Some(known)), ..entry.clone() })
 }
 
 /// Books a session's cost once, and lowers the attempt's reservation by it.
@@ -355,14 +387,24 @@ pub(super) fn spend(tx: &Connection, id: &AttemptId, session: &SessionCost) -> R
         at: session.at,
         note: None,
     };
-    if !append(tx, &entry(LedgerKind::Spend, session.cost, session.billable))? {
+    if !append_spend(tx, &entry(LedgerKind::Spend, session.cost, session.billable), session.at_least)? {
         return Ok(());
     }
-    let freed = session.billable.unwrap_or(Micros::ZERO).min(held(tx, id)?);
+    let billable = session.billable.or(session.at_least).unwrap_or(Micros::ZERO);
+    let freed = billable.min(held(tx, id)?);
     if freed > Micros::ZERO {
         append(tx, &entry(LedgerKind::Release, Some(-freed), Some(-freed)))?;
     }
     Ok(())
+}
+
+/// Tells whether the amount of a spend of an attempt is unknown.
+pub(super) fn has_unknown(tx: &Connection, id: &AttemptId) -> Result<bool, Fault> {
+    let mut found = tx.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM ledger
+         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND amount_micros IS NULL)",
+    )?;
+    Ok(found.query_row(params![id.run.as_str(), id.cell.as_str(), id.number], |row| row.get(0))?)
 }
 
 /// Releases whatever an attempt still holds.

@@ -149,6 +149,18 @@ impl Store {
         }
     }
 
+    /// Sends an operation to the writer that a failure of the machine may take back, but no failure of this process.
+    fn write_light<T, F>(&self, work: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Result<T, Fault> + Send + 'static,
+    {
+        match &self.inner.writer {
+            Some(writer) => writer.send_light(work),
+            None => worker::refused(StoreError::ReadOnly { path: self.inner.path.clone() }),
+        }
+    }
+
     /// Sends a question to the reader, which answers it on one snapshot.
     fn read<T, F>(&self, work: F) -> Ticket<T>
     where

@@ -79,8 +79,8 @@ pub(super) fn is_stored(tx: &Connection, attempt: &AttemptId, session: &SessionR
 pub(super) fn billed(tx: &Connection, attempt: &AttemptId) -> Result<Micros, Fault> {
     let sum = tx
         .prepare_cached(
-            "SELECT coalesce(sum(billable_micros), 0) FROM sessions
-             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3",
+            "SELECT coalesce(sum(billable_micros), 0) FROM ledger
+             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND instr(reference, ' ') = 0",
         )?
         .query_row(params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number], |row| row.get(0))?;
     Ok(Micros::new(sum))
@@ -139,7 +139,8 @@ pub(super) fn put(
     })?;
     let reference = format!("s{}", session.index);
     calls::book_session(tx, acting, (attempt, session.index), (&reference, billable, end_of(session)))?;
-    let cost = SessionCost { index: session.index, cost: session.cost, billable, at: end_of(session) };
+    let (index, at_least) = (session.index, session.cost_at_least);
+    let cost = SessionCost { index, cost: session.cost, at_least, billable, at: end_of(session) };
     ledger::spend(tx, attempt, &cost)
 }
 

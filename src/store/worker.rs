@@ -51,6 +51,10 @@ impl<T> Future for Ticket<T> {
 
 /// What a thread does for a caller.
 trait Operation: Send {
+    /// Tells whether a failure of the machine may take it back, though no failure of this process: then its commit need
+    /// not wait for the disk.
+    fn is_light(&self) -> bool;
+
     /// Does it within the open transaction. May be called again after a rollback.
     fn run(&mut self, connection: &Connection) -> Result<(), Fault>;
 
@@ -60,11 +64,16 @@ trait Operation: Send {
 
 struct Job<T, F> {
     work: F,
+    light: bool,
     value: Option<T>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
 impl<T: Send, F: FnMut(&Connection) -> Result<T, Fault> + Send> Operation for Job<T, F> {
+    fn is_light(&self) -> bool {
+        self.light
+    }
+
     fn run(&mut self, connection: &Connection) -> Result<(), Fault> {
         self.value = Some((self.work)(connection)?);
         Ok(())
@@ -112,10 +121,27 @@ impl Worker {
         T: Send + 'static,
         F: FnMut(&Connection) -> Result<T, Fault> + Send + 'static,
     {
+        self.queue(work, false)
+    }
+
+    /// Sends an operation whose commit need not wait for the disk; see [`Operation::is_light`].
+    pub(super) fn send_light<T, F>(&self, work: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Result<T, Fault> + Send + 'static,
+    {
+        self.queue(work, true)
+    }
+
+    fn queue<T, F>(&self, work: F, light: bool) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Result<T, Fault> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         if let Some(queue) = &self.queue {
             // A thread that is gone drops the job, and with it the sender: the ticket then says that it is closed.
-            drop(queue.send(Box::new(Job { work, value: None, reply })));
+            drop(queue.send(Box::new(Job { work, light, value: None, reply })));
         }
         Ticket(answer)
     }
@@ -171,6 +197,17 @@ fn settle(connection: &mut Connection, path: &Path, mode: Mode, mut group: Vec<B
 
 /// Runs operations in one transaction: all of them or none.
 fn together(connection: &mut Connection, mode: Mode, group: &mut [Box<dyn Operation>]) -> Result<(), Fault> {
+    if mode == Mode::Read || !group.iter().all(|operation| operation.is_light()) {
+        return in_one(connection, mode, group);
+    }
+    // The log is written, which outlives the process; the next commit of another kind brings it to the disk.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    let done = in_one(connection, mode, group);
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    done
+}
+
+fn in_one(connection: &mut Connection, mode: Mode, group: &mut [Box<dyn Operation>]) -> Result<(), Fault> {
     let behavior = match mode {
         Mode::Write => TransactionBehavior::Immediate,
         Mode::Read => TransactionBehavior::Deferred,

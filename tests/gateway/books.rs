@@ -67,8 +67,9 @@ impl Books {
 
 #[async_trait]
 impl Recorder for Books {
-    fn begun(&self, exchange: &Exchange) {
+    async fn begun(&self, exchange: &Exchange) -> Result<(), RecorderError> {
         self.0.begun.lock().unwrap().push(exchange.clone());
+        Ok(())
     }
 
     async fn ended(&self, exchange: Exchange, bodies: Option<Bodies>) -> Result<(), RecorderError> {

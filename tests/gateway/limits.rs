@@ -32,6 +32,10 @@ impl Guard for Cap {
             .then(|| format!("the session has spent {} of {}", totals.known_cost, self.most))
     }
 
+    fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {
+        totals.dearest > Micros::ZERO && totals.known_cost + promised < self.most
+    }
+
     fn spent(&self, totals: &Totals) {
         self.heard.lock().unwrap().push(totals.known_cost);
     }
@@ -61,6 +65,29 @@ async fn a_ceiling_refuses_the_next_request_and_nothing_more_is_spent() {
     );
     let totals = bench.capability.close().await;
     assert_eq!((totals.requests, totals.refused, totals.known_cost), (4, 2, Micros::new(2940)));
+}
+
+#[tokio::test]
+async fn a_burst_of_requests_does_not_pass_a_ceiling() {
+    let provider = Provider::play(|_, mut wire| async move {
+        // Long enough for all others to have come meanwhile.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        wire.answer(200, "", anthropic::whole()).await;
+        Some(wire)
+    })
+    .await;
+    let cap = Arc::new(Cap { most: Micros::new(4000), heard: Mutex::default() });
+    let bench = Setup { guard: Some(cap as Arc<dyn Guard>), ..Setup::new(provider.url()) }.start().await;
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        clients.spawn(bench.post("/v1/messages").body(messages(false)).text());
+    }
+    let mut answers: Vec<u16> = clients.join_all().await.into_iter().map(|(status, _)| status).collect();
+    answers.sort_unstable();
+    // Each costs 1,470: the third is the one that reaches the ceiling.
+    assert_eq!(answers.iter().filter(|status| **status == 200).count(), 3, "{answers:?}");
+    let totals = bench.capability.close().await;
+    assert_eq!((totals.billed, totals.refused, totals.known_cost), (3, 17, Micros::new(4410)));
 }
 
 /// Asks until the provider has seen so many requests.

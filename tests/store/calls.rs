@@ -101,6 +101,28 @@ fn a_call_is_there_before_it_ends_and_comes_back_as_it_was() {
 }
 
 #[test]
+fn the_known_part_of_an_unknown_cost_is_on_the_books() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _, id) = begun(&folder);
+    store.end_call(&exchange("x1", &id, 1, Some(9_900)), None).wait().unwrap();
+    let cut = Exchange { end: ExchangeEnd::ClientGone, ..exchange("x2", &id, 1, None) };
+    store.end_call(&cut, None).wait().unwrap();
+    let session = SessionRecord { cost_at_least: Some(Micros::new(9_900)), ..metered(1, None) };
+    for _ in 0..2 {
+        store.add_session(&id, &session, None).wait().unwrap();
+        let entries = store.ledger(&id.run).wait().unwrap();
+        let spends: Vec<_> = entries.iter().filter(|entry| entry.kind == LedgerKind::Spend).collect();
+        let known: Vec<_> = spends.iter().filter_map(|entry| entry.amount).collect();
+        assert_eq!((spends.len(), known), (2, vec![Micros::new(9_900)]), "{spends:?}");
+    }
+    let allowance = store.allowance(&id).wait().unwrap();
+    assert_eq!((allowance.totals.billable_spent, allowance.billed), (Micros::new(9_900), Micros::new(9_900)));
+    let later = AttemptId { number: id.number + 1, ..id.clone() };
+    assert_eq!(store.cell_spent_beside(&later).wait().unwrap(), Micros::new(9_900));
+    assert_eq!(store.cell_spent_beside(&id).wait().unwrap(), Micros::ZERO);
+}
+
+#[test]
 fn a_session_is_booked_with_its_calls_and_a_check_sees_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _, id) = begun(&folder);

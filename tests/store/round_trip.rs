@@ -84,9 +84,10 @@ prop_compose! {
             vec(text(), 0..3),
         ),
         (role, exempt, price, warnings) in (of(prop_oneof![Just(ModelRole::Implementation), Just(ModelRole::Review)]), any::<Option<bool>>(), of(price()), vec(text(), 0..3)),
+        cost_at_least in money(),
     ) -> SessionRecord {
         SessionRecord {
-            index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, reported_cost, price, exempt, turns,
+            index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, cost_at_least, reported_cost, price, exempt, turns,
             tool_calls, harness_session, started_at, duration, longest_silence, warnings,
             usage_source, api_calls, reported_usage, reported_priced, discrepancies,
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::purse::{Purse, Spent};
 use super::super::spool::Ends;
-use crate::domain::{Micros, SessionRecord};
+use crate::domain::SessionRecord;
 
 /// The sessions of an attempt by their numbers.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl SessionBook {
 
     /// Takes a session that is not stored yet: the purse holds what it cost until then.
     pub(super) fn note(&mut self, record: SessionRecord) {
-        self.purse.ended(record.index, record.cost.unwrap_or(Micros::ZERO), record.exempt == Some(true));
+        self.purse.ended(record.index, record.known_cost(), record.exempt == Some(true));
         self.records.insert(record.index, record);
     }
 
@@ -81,8 +81,8 @@ impl SessionBook {
     pub(crate) fn spent(&self) -> Spent {
         let settled = || self.records.values().filter(|record| !self.purse.holds(record.index));
         Spent {
-            total: settled().filter_map(|record| record.cost).sum(),
-            billable: settled().filter_map(SessionRecord::billable).sum(),
+            total: settled().map(SessionRecord::known_cost).sum(),
+            billable: settled().map(SessionRecord::known_billable).sum(),
         }
     }
 }
@@ -92,6 +92,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::domain::Micros;
 
     fn session(index: u32, cost: i64) -> SessionRecord {
         let cost = Some(Micros::new(cost));
@@ -113,5 +114,18 @@ mod tests {
         book.settle(1);
         assert_eq!(book.spent(), Spent { total: Micros::new(60), billable: Micros::new(60) });
         assert_eq!(book.purse.spend(2, Micros::new(41), book.spent()), Some(Micros::new(40)));
+    }
+
+    #[test]
+    fn the_known_part_of_an_unknown_cost_is_spent() {
+        let mut book = SessionBook::default();
+        book.purse.set_limits(Some(Micros::new(100)), Some(Micros::new(100)));
+        book.purse.begin(1, None, false);
+        let cut = SessionRecord { cost: None, cost_at_least: Some(Micros::new(60)), ..session(1, 0) };
+        book.note(cut);
+        assert_eq!(book.purse.left(book.spent(), false), Some(Micros::new(40)));
+        book.settle(1);
+        assert_eq!(book.spent(), Spent { total: Micros::new(60), billable: Micros::new(60) });
+        assert_eq!(book.purse.left(book.spent(), false), Some(Micros::new(40)));
     }
 }
