@@ -177,7 +177,9 @@ impl StoreError {
             Self::NotADatabase { .. } | Self::NotOurs { .. } => {
                 "move the file away or name another one in `results_db`; it was not changed".to_owned()
             }
-            Self::Newer { .. } => "use the newer Refrain, or another `results_db`; the file was not changed".to_owned(),
+            Self::Newer { .. } => {
+                "use the newer Refrain, or another `results_db`; nothing is written to it from here".to_owned()
+            }
             Self::Older { .. } => "open it once for writing (any run does) to bring it up to date".to_owned(),
             Self::Drift { .. } => {
                 "restore a backup, or move the file away and rebuild it from the run records on disk".to_owned()

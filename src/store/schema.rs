@@ -1,10 +1,11 @@
 //! The schema: its numbered migrations, its version, and what a database of that version must have.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use rusqlite::{Connection, Transaction};
 
-use super::error::Fault;
+use super::error::{Fault, StoreError};
 
 /// What `PRAGMA application_id` says of our databases: `RFRN`.
 pub const APPLICATION_ID: i32 = 0x5246_524e;
@@ -42,6 +43,15 @@ pub(crate) fn stamp(connection: &Connection) -> Result<(i32, i32), Fault> {
     let id = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok((id, version))
+}
+
+/// Refuses a database that a newer version has migrated, within the caller's transaction.
+pub(crate) fn refuse_newer(tx: &Connection, path: &Path) -> Result<(), Fault> {
+    let found = tx.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?;
+    if found > SCHEMA_VERSION {
+        return Err(StoreError::Newer { path: path.to_path_buf(), found, known: SCHEMA_VERSION }.into());
+    }
+    Ok(())
 }
 
 /// Tells whether a database has no tables at all.

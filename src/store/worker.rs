@@ -14,6 +14,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::error::{Fault, StoreError};
+use super::schema;
 
 /// The most operations of one commit. Bounds how long the first of them waits.
 const MAX_GROUP: usize = 512;
@@ -176,7 +177,7 @@ fn serve(mut connection: Connection, path: &Path, mode: Mode, queue: &Receiver<B
 
 /// Runs a group and answers each of its callers.
 fn settle(connection: &mut Connection, path: &Path, mode: Mode, mut group: Vec<Box<dyn Operation>>) {
-    match together(connection, mode, &mut group) {
+    match together(connection, path, mode, &mut group) {
         Ok(()) => group.into_iter().for_each(|operation| operation.answer(Ok(()))),
         Err(fault) => {
             let mut error = Some(fault.at(path));
@@ -187,7 +188,10 @@ fn settle(connection: &mut Connection, path: &Path, mode: Mode, mut group: Vec<B
                     Some(error) => Err(error),
                     // Each further try would wait as long again.
                     None if locked => Err(StoreError::Locked { path: path.to_path_buf() }),
-                    None => together(connection, mode, std::slice::from_mut(&mut operation)).map_err(|f| f.at(path)),
+                    None => {
+                        let alone = std::slice::from_mut(&mut operation);
+                        together(connection, path, mode, alone).map_err(|fault| fault.at(path))
+                    }
                 };
                 operation.answer(outcome);
             }
@@ -196,24 +200,31 @@ fn settle(connection: &mut Connection, path: &Path, mode: Mode, mut group: Vec<B
 }
 
 /// Runs operations in one transaction: all of them or none.
-fn together(connection: &mut Connection, mode: Mode, group: &mut [Box<dyn Operation>]) -> Result<(), Fault> {
+fn together(
+    connection: &mut Connection,
+    path: &Path,
+    mode: Mode,
+    group: &mut [Box<dyn Operation>],
+) -> Result<(), Fault> {
     if mode == Mode::Read || !group.iter().all(|operation| operation.is_light()) {
-        return in_one(connection, mode, group);
+        return in_one(connection, path, mode, group);
     }
     // The log is written, which outlives the process; the next commit of another kind brings it to the disk.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    let done = in_one(connection, mode, group);
+    let done = in_one(connection, path, mode, group);
     connection.pragma_update(None, "synchronous", "FULL")?;
     done
 }
 
-fn in_one(connection: &mut Connection, mode: Mode, group: &mut [Box<dyn Operation>]) -> Result<(), Fault> {
+fn in_one(connection: &mut Connection, path: &Path, mode: Mode, group: &mut [Box<dyn Operation>]) -> Result<(), Fault> {
     let behavior = match mode {
         Mode::Write => TransactionBehavior::Immediate,
         Mode::Read => TransactionBehavior::Deferred,
     };
     // Dropping the transaction on an error rolls it back.
     let tx = connection.transaction_with_behavior(behavior)?;
+    // A newer version may have migrated it while it was open here; what it says now is not ours to read or to change.
+    schema::refuse_newer(&tx, path)?;
     for operation in group {
         operation.run(&tx)?;
     }

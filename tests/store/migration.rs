@@ -1,13 +1,15 @@
 //! Databases of every earlier schema, kept as text: they open with their rows, once, whoever comes first.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use refrain::store::{CancelRequest, SCHEMA_VERSION, Store, StoreError};
 use rusqlite::Connection;
 
-use crate::opening::child;
-use crate::sample::{attempt, database, run};
+use crate::opening::{CHILD, child_path};
+use crate::sample::{attempt, database, meta, open, run};
 
 /// Every released schema with a database of it, and the migrations that lead there.
 const RELEASED: [(i32, &str, &str); 3] = [
@@ -54,21 +56,143 @@ fn a_database_of_every_schema_opens_with_its_rows() {
     }
 }
 
+/// Runs one ignored test of this file as another process, which waits for [`go`] before it opens the database.
+fn waiting(test: &str, path: &Path) -> (Child, BufReader<ChildStdout>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+        .env(CHILD, path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("ready") {
+        line.clear();
+        assert!(output.read_line(&mut line).unwrap() > 0, "the child waits");
+    }
+    (child, output)
+}
+
+fn go(child: &mut Child) {
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+}
+
+fn ready() {
+    writeln!(std::io::stdout(), "ready").unwrap();
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+#[test]
+#[ignore = "runs as a child of another test"]
+fn child_opens_and_begins_a_run() {
+    ready();
+    let store = Store::open(&child_path()).expect("opens");
+    store.begin_run(&meta("nightly", 1)).wait().expect("begun");
+    assert!(store.record(&attempt("nightly", "a__r1", 1)).wait().unwrap().is_some(), "what was there is there");
+}
+
 #[test]
 fn processes_that_migrate_at_once_do_it_once() {
-    for _ in 0..5 {
-        let folder = tempfile::tempdir().unwrap();
-        make(&database(&folder), RELEASED[0].1);
-        let children: Vec<_> = (0..4).map(|_| child("opening::child_begins_a_run", &database(&folder))).collect();
-        for child in children {
-            let output = child.wait_with_output().unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    for (number, sql, _) in RELEASED.into_iter().filter(|(number, ..)| *number < SCHEMA_VERSION) {
+        // Two at a time, and more; each process is up before the first one opens.
+        for openers in [2, 2, 2, 2, 2, 4] {
+            let folder = tempfile::tempdir().unwrap();
+            make(&database(&folder), sql);
+            let test = "migration::child_opens_and_begins_a_run";
+            let mut children: Vec<_> = (0..openers).map(|_| waiting(test, &database(&folder))).collect();
+            children.iter_mut().for_each(|(child, _)| go(child));
+            for (mut child, mut output) in children {
+                let mut said = String::new();
+                output.read_to_string(&mut said).unwrap();
+                assert!(child.wait().unwrap().success(), "schema {number}: {said}");
+            }
+            let store = Store::open(&database(&folder)).unwrap();
+            let runs = store.runs().wait().unwrap();
+            assert_eq!(runs[0].starts, 1 + openers, "one was there, the others came");
+            assert_eq!((runs[0].summary.passed, runs[0].summary.total), (1, 1), "the result is there");
+            assert!(store.check(None).wait().unwrap().is_clean());
+            let backup = folder.path().join(format!("refrain.db.v{number}.bak"));
+            assert_eq!(version(&backup), number);
+            let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let partial = names.filter(|name| name.to_string_lossy().starts_with(".backup-")).count();
+            assert_eq!(partial, 0, "no copy is left half");
         }
-        let store = Store::open(&database(&folder)).unwrap();
-        assert_eq!(store.runs().wait().unwrap()[0].starts, 5, "one was there, four came");
-        assert!(store.check(None).wait().unwrap().is_clean());
-        assert_eq!(version(&folder.path().join("refrain.db.v1.bak")), 1);
     }
+}
+
+#[test]
+fn programs_that_migrate_at_once_both_work() {
+    for (number, sql, _) in RELEASED.into_iter().filter(|(number, ..)| *number < SCHEMA_VERSION) {
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().unwrap();
+            make(&database(&folder), sql);
+            fs::create_dir_all(folder.path().join(".refrain/runs")).unwrap();
+            let rebuild = || {
+                Command::new(env!("CARGO_BIN_EXE_refrain"))
+                    .args(["store", "rebuild", "--db", "refrain.db"])
+                    .current_dir(folder.path())
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap()
+            };
+            for program in [rebuild(), rebuild()] {
+                let output = program.wait_with_output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "schema {number}: {said}");
+            }
+            let store = Store::open_read_only(&database(&folder)).expect("it is migrated");
+            assert_eq!(store.runs().wait().unwrap()[0].summary.passed, 1);
+            assert!(store.check(None).wait().unwrap().is_clean());
+        }
+    }
+}
+
+/// What a version that comes after this one would do when it opens the database.
+#[test]
+#[ignore = "runs as a child of another test"]
+fn child_migrates_further() {
+    ready();
+    let newer = format!(
+        "BEGIN IMMEDIATE; ALTER TABLE run_metadata ADD COLUMN added TEXT; PRAGMA user_version = {}; COMMIT",
+        SCHEMA_VERSION + 1
+    );
+    Connection::open(child_path()).unwrap().execute_batch(&newer).unwrap();
+}
+
+#[test]
+fn a_program_that_has_it_open_while_a_newer_one_migrates_it_stops_writing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    store.begin_run(&meta("nightly", 1)).wait().unwrap();
+    let (mut newer, mut output) = waiting("migration::child_migrates_further", &database(&folder));
+    go(&mut newer);
+    output.read_to_string(&mut String::new()).unwrap();
+    assert!(newer.wait().unwrap().success());
+
+    // Together and alone: writes that share a commit are refused as well.
+    let writes: Vec<_> = (0..3).map(|_| store.begin_run(&meta("weekly", 1))).collect();
+    for write in writes {
+        let error = write.wait().expect_err("refused");
+        assert!(
+            matches!(error, StoreError::Newer { found, known: SCHEMA_VERSION, .. } if found == SCHEMA_VERSION + 1),
+            "{error:?}"
+        );
+        assert!(error.hints()[0].contains("newer Refrain"), "{error} has a hint");
+    }
+    let error = store.runs().wait().expect_err("it cannot tell what it would read");
+    assert!(matches!(error, StoreError::Newer { .. }), "{error:?}");
+    drop(store);
+    let raw = Connection::open(database(&folder)).unwrap();
+    let names: Vec<String> = raw
+        .prepare("SELECT run_name FROM run_metadata")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(names, ["nightly"], "what was there is there, and nothing was added");
 }
 
 #[test]
