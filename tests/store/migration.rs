@@ -79,7 +79,7 @@ fn go(child: &mut Child) {
 }
 
 fn ready() {
-    writeln!(std::io::stdout(), "ready").unwrap();
+    std::io::stdout().write_all(b"ready\n").unwrap();
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
@@ -101,7 +101,9 @@ fn processes_that_migrate_at_once_do_it_once() {
             make(&database(&folder), sql);
             let test = "migration::child_opens_and_begins_a_run";
             let mut children: Vec<_> = (0..openers).map(|_| waiting(test, &database(&folder))).collect();
-            children.iter_mut().for_each(|(child, _)| go(child));
+            for (child, _) in &mut children {
+                go(child);
+            }
             for (mut child, mut output) in children {
                 let mut said = String::new();
                 output.read_to_string(&mut said).unwrap();
