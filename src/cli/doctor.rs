@@ -2,8 +2,13 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Outcome, exit, output};
+use crate::clock::SystemClock;
+use crate::runtime::local::LocalRuntime;
+use crate::runtime::{Runtime, RuntimeError, RuntimeInfo};
 
 /// Check what runs need: git, sh, a compiler, disk space, a writable store, keys
 #[derive(Debug, clap::Args)]
@@ -93,39 +98,48 @@ fn shell() -> Finding {
     Finding { detail: finding.detail.replace("present", "a POSIX shell"), ..finding }
 }
 
+/// Processes of this machine, with what a run says of them before its first cell.
+#[expect(clippy::disallowed_methods, reason = "the program reads the environment, the library does not")]
 fn runtime() -> Finding {
-    let detail = "no isolation: agents run as you, with your files in reach".to_owned();
-    Finding { what: "runtime local", state: State::Ok, detail, hint: None }
+    let runtime = LocalRuntime::new(Arc::new(SystemClock::new()));
+    let runtime = match std::env::var("PATH") {
+        Ok(path) => runtime.with_path(path),
+        Err(_) => runtime,
+    };
+    asked("runtime local", State::Missing, &runtime, Some("set PATH to folders that hold a POSIX shell"))
 }
 
 /// Asks the Docker daemon, as a run would; nothing is started.
 #[cfg(feature = "docker")]
 fn containers() -> Finding {
-    use std::sync::Arc;
-
-    use crate::clock::SystemClock;
     use crate::runtime::docker::{DockerEndpoint, DockerRuntime};
-    use crate::runtime::{Runtime, RuntimeError};
 
-    let what = "runtime docker";
     let hint = Some("start a daemon (`systemctl start docker`, or `dockerd` as root), or name one with DOCKER_HOST");
     // A variable that is no text names no daemon.
     #[expect(clippy::disallowed_methods, reason = "the program reads the environment, the library does not")]
     let endpoint = DockerEndpoint::from_variables(|name| std::env::var(name).ok());
-    let asked = async {
-        let runtime = DockerRuntime::new(Arc::new(SystemClock::new()), endpoint);
-        tokio::time::timeout(std::time::Duration::from_secs(10), runtime.preflight()).await
-    };
+    let runtime = DockerRuntime::new(Arc::new(SystemClock::new()), endpoint);
+    asked("runtime docker", State::Note, &runtime, hint)
+}
+
+/// Asks a runtime what a run asks it; `without` is what it is not to have it.
+fn asked(what: &'static str, without: State, runtime: &dyn Runtime, hint: Option<&'static str>) -> Finding {
+    let not = |detail: String, hint| Finding { what, state: without, detail, hint };
+    let asked = async { tokio::time::timeout(Duration::from_secs(10), runtime.preflight()).await };
     let answer = tokio::runtime::Builder::new_current_thread().enable_all().build().map(|tokio| tokio.block_on(asked));
     match answer {
-        Ok(Ok(Ok(info))) => Finding { what, state: State::Ok, detail: info.version, hint: None },
-        Ok(Ok(Err(RuntimeError::Unavailable { message, .. }))) => {
-            Finding { what, state: State::Note, detail: message, hint }
-        }
-        Ok(Ok(Err(error))) => Finding { what, state: State::Note, detail: error.to_string(), hint },
-        Ok(Err(_)) => Finding { what, state: State::Note, detail: "no answer within 10 s".to_owned(), hint },
-        Err(error) => Finding { what, state: State::Note, detail: error.to_string(), hint: None },
+        Ok(Ok(Ok(info))) => Finding { what, state: State::Ok, detail: shown(&info), hint: None },
+        Ok(Ok(Err(RuntimeError::Unavailable { message, .. }))) => not(message, hint),
+        Ok(Ok(Err(error))) => not(error.to_string(), hint),
+        Ok(Err(_)) => not("no answer within 10 s".to_owned(), hint),
+        Err(error) => not(error.to_string(), None),
     }
+}
+
+/// Says which version it is, and what a user should know of it.
+fn shown(info: &RuntimeInfo) -> String {
+    let parts: Vec<&str> = std::iter::once(&info.version).chain(&info.notes).map(String::as_str).collect();
+    parts.join("; ")
 }
 
 fn disk(dir: &Path) -> Finding {

@@ -33,6 +33,8 @@ pub struct RunOptions {
     pub again: bool,
     /// Try before the first cell whether environments reach the gateway.
     pub check_gateway: bool,
+    /// What a user should know of the runtime, told once before the first cell.
+    pub notes: Vec<String>,
     /// Who hears the events.
     pub listeners: Vec<Listener>,
 }
@@ -86,6 +88,11 @@ pub async fn run(
     let mut delivery = JoinSet::new();
     delivery.spawn(stream.deliver());
     sink.emit(EventKind::RunStarted { total: plan.cells.len(), already_done: list.done, parallel: plan.parallel_runs });
+    if !list.to_run.is_empty() {
+        for message in options.notes {
+            sink.emit(EventKind::Warning { message });
+        }
+    }
     let heartbeat = Heartbeat::start(&services, &cancel, &sink);
     let result = carry_out(&services, &cancel, &sink, list.to_run, (options.again, orphans)).await;
     let summary = match result {

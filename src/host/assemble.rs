@@ -38,7 +38,7 @@ pub(super) async fn run(
     reporters: Vec<Box<dyn Reporter>>,
     cancel: CancelHandle,
 ) -> Result<Run, Error> {
-    let runtime = usable_runtime(parts, &plan).await?;
+    let (runtime, notes) = usable_runtime(parts, &plan).await?;
     let prices = prices(parts, &plan)?;
     refuse_unpriced(&prices, &plan)?;
     let harnesses = harnesses(parts, &plan, &*runtime)?;
@@ -92,6 +92,7 @@ pub(super) async fn run(
         accept_changes: false,
         again: false,
         check_gateway: true,
+        notes,
     })
 }
 
@@ -101,7 +102,7 @@ pub(super) async fn make_ready(
     plan: &RunPlan,
     cancel: &CancelHandle,
 ) -> Result<Vec<ReadyHarness>, Error> {
-    let runtime = usable_runtime(parts, plan).await?;
+    let (runtime, _) = usable_runtime(parts, plan).await?;
     // A template that is wrong is told before anything is installed.
     harnesses(parts, plan, &*runtime)?;
     let images = images::make_ready(parts, plan, &*runtime, cancel).await?;
@@ -109,11 +110,13 @@ pub(super) async fn make_ready(
     Ok(named.zip(images).map(|(harness, image)| ReadyHarness { harness, image }).collect())
 }
 
-async fn usable_runtime(parts: &Parts, plan: &RunPlan) -> Result<Arc<dyn Runtime>, Error> {
+/// Returns the runtime of a plan, which can be used, and what a user should know of it.
+async fn usable_runtime(parts: &Parts, plan: &RunPlan) -> Result<(Arc<dyn Runtime>, Vec<String>), Error> {
     let runtime = runtime(parts, &plan.runtime)?;
     let usable = runtime.preflight().await;
-    usable.map_err(|source| EngineError::Runtime { name: plan.runtime.clone(), source })?;
-    Ok(runtime)
+    let info = usable.map_err(|source| EngineError::Runtime { name: plan.runtime.clone(), source })?;
+    let notes = info.notes.iter().map(|note| format!("runtime {}: {note}", plan.runtime)).collect();
+    Ok((runtime, notes))
 }
 
 fn runtime(parts: &Parts, name: &str) -> Result<Arc<dyn Runtime>, Error> {

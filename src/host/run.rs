@@ -19,6 +19,8 @@ pub struct Run {
     pub(super) accept_changes: bool,
     pub(super) again: bool,
     pub(super) check_gateway: bool,
+    /// What the runtime says of itself.
+    pub(super) notes: Vec<String>,
 }
 
 impl Run {
@@ -64,6 +66,7 @@ impl Run {
             accept_changes: self.accept_changes,
             again: self.again,
             check_gateway: self.check_gateway,
+            notes: self.notes,
             listeners: self.listeners,
         };
         let services = Arc::clone(&self.services);

@@ -33,6 +33,25 @@ fn a_solved_task_passes_and_everything_is_on_record() {
     assert!(!bed.path().join(".refrain/scratch").read_dir().is_ok_and(|mut left| left.next().is_some()));
 }
 
+#[test]
+fn what_the_runtime_does_not_do_is_told_once_before_the_first_cell() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let note = "runtime local: no isolation: an agent can read and change everything that this user can";
+    let shown = run(&bed, 0);
+    let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("`{text}` is not in {shown}"));
+    assert!(at(note) < at("START"), "{shown}");
+    assert_eq!(shown.matches(note).count(), 1, "{shown}");
+    assert!(!run(&bed, 0).contains(note), "nothing is left to run");
+
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let events = bed.run(&["run", "runs/demo.yaml", "--progress", "json"]).stdout;
+    let told = events.lines().filter(|line| line.contains(note)).count();
+    assert_eq!(told, 1, "{events}");
+
+    let doctor = bed.run(&["doctor"]).stdout;
+    assert!(doctor.lines().any(|line| line.contains("runtime local") && line.contains("no isolation")), "{doctor}");
+}
+
 fn walk(dir: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).expect("readable") {
