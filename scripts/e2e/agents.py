@@ -1,5 +1,6 @@
 """The agents of the matrix: their pinned versions, and how they are installed below .refrain/tools, once."""
 
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOOLS = ROOT / ".refrain" / "tools"
 # For the agents that are scripts of Node, or whose package asks for this one.
 NODE = "24"
+NODE_BIN = TOOLS / "node/node_modules/.bin"
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,14 @@ def install(agent):
 
 def install_node():
     """Puts a Node below .refrain/tools that is new enough for every agent."""
-    if not (TOOLS / "node/node_modules/.bin/node").exists():
+    if not (NODE_BIN / "node").exists():
         print(f"e2e: installing node {NODE}", file=sys.stderr, flush=True)
         npm("node", "node", NODE)
-    return TOOLS / "node/node_modules/.bin"
+
+
+def install_all(harnesses):
+    """Installs agents, and what they need, side by side: most of it is waiting."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        tasks = [pool.submit(install_node), *(pool.submit(install, AGENTS[harness]) for harness in harnesses)]
+        for task in tasks:
+            task.result()

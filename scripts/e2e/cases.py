@@ -46,7 +46,7 @@ class Cell:
 
     @property
     def exists(self):
-        """What cannot be: resuming without a second session or without a way to resume, agents below one that has none."""
+        """Not every case can be: some agents cannot resume, or have no agents below them."""
         if self.case == "resumed":
             return self.orchestrator == "refine" and self.harness in RESUMES
         if self.case == "subagent":

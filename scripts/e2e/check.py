@@ -64,7 +64,8 @@ def check(cell, database_path, log):
     verdict.end = row["terminal_state"]
     verdict.seconds = f"{(row['duration_ms'] or 0) / 1000:.1f}"
     expected = cell.end
-    verdict.expect(row["terminal_state"] == expected, f"ended as {row['terminal_state']} ({row['error_message']}), not as {expected}")
+    ended = f"ended as {row['terminal_state']} ({row['error_message']}), not as {expected}"
+    verdict.expect(row["terminal_state"] == expected, ended)
     verdict.expect((row["success"] == 1) == (expected == "completed"), f"success is {row['success']}")
     served = log.of(cell)
     calls = rows(database, "SELECT * FROM captured_calls WHERE cell_id = ? ORDER BY started_at", row["cell_id"])
@@ -109,7 +110,8 @@ def check_calls(verdict, calls, served):
 
 def check_sessions(verdict, database, row, served):
     """The sessions' sums, and the agents' own reports beside them."""
-    found = rows(database, "SELECT record_json FROM sessions WHERE cell_id = ? ORDER BY attempt, session", row["cell_id"])
+    query = "SELECT record_json FROM sessions WHERE cell_id = ? ORDER BY attempt, session"
+    found = rows(database, query, row["cell_id"])
     sessions = [json.loads(one["record_json"]) for one in found]
     counted, total = add(one["usage"] for one in sessions), add(entry["served"] for entry in served)
     if verdict.cell.case != "host-kill":
@@ -142,7 +144,5 @@ def check_books(verdict, database, row, calls):
     """Every call is part of an entry of the ledger, and the cell costs what its calls do."""
     verdict.expect(all(call["booked_as"] for call in calls), "a call is on no entry of the ledger")
     costs = [call["cost_micros"] for call in calls]
-    if None in costs:
-        verdict.expect(row["total_cost_micros"] is None, f"the cost is {row['total_cost_micros']}, and calls are of unknown cost")
-    else:
-        verdict.expect(row["total_cost_micros"] == sum(costs), f"the cost is {row['total_cost_micros']}, the calls' {sum(costs)}")
+    cost = None if None in costs else sum(costs)
+    verdict.expect(row["total_cost_micros"] == cost, f"the cost is {row['total_cost_micros']}, that of the calls {cost}")
