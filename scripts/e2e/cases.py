@@ -14,7 +14,7 @@ TAG = re.compile(r"\[e2e ([a-z-]+)/([a-z-]+)/([a-z0-9-]+)(/sub)?\]")
 AGAIN = "The checks fail."
 CONTINUED = "was cut off mid-stream"
 
-HARNESSES = ("claude-code", "codex", "opencode", "mini-swe-agent")
+HARNESSES = ("claude-code", "codex", "mini-swe-agent", "opencode")
 ORCHESTRATORS = ("one-shot", "refine")
 CASES = ("plain", "cached", "reasoning", "resumed", "subagent", "429", "401", "cut", "hang", "kill", "host-kill")
 SUBAGENTS = ("claude-code", "opencode")

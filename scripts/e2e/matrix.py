@@ -205,7 +205,7 @@ def groups_of(chosen):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="*", help="HARNESS/ORCHESTRATOR/CASE, with wildcards; several by commas")
-    parser.add_argument("--jobs", type=int, default=3, help="runs side by side")
+    parser.add_argument("--jobs", type=int, default=4, help="runs side by side")
     parser.add_argument("--parallel-runs", type=int, default=2, help="cells side by side in each run")
     parser.add_argument("--keep", type=pathlib.Path, help="folder that is made and keeps everything")
     options = parser.parse_args()
