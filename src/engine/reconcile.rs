@@ -8,7 +8,7 @@ use crate::domain::{Micros, SessionRecord, Usage, UsageSource};
 pub(crate) struct Seen {
     /// Requests that came, the refused ones included.
     pub(crate) requests: u32,
-    /// Those that went to the provider and are paid for.
+    /// Those that went for tokens to the provider, or to the cassette in its place.
     pub(crate) billed: u32,
     /// Their tokens.
     pub(crate) usage: Usage,

@@ -248,7 +248,7 @@ impl Entry {
         let taped = taping.filter(|_| sent).map(|taping| taping.ended(end));
         let least = || price(&core, &exchange).and_then(|price| price.cost(&exchange.usage.as_told()));
         let at_least = exchange.cost.or_else(least).unwrap_or_default();
-        session.spent(&exchange, (sent && self.api.is_billed() && !free, at_least), fingerprint.as_deref());
+        session.spent(&exchange, (sent && self.api.is_billed(), at_least), fingerprint.as_deref());
         if passing {
             session.leave();
         }

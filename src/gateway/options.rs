@@ -126,7 +126,7 @@ pub struct Totals {
     pub requests: u32,
     /// Requests that were refused before they reached the provider.
     pub refused: u32,
-    /// Requests that went to the provider and are paid for, those that have ended.
+    /// Requests for tokens that went to the provider, or to the cassette in its place; those that have ended.
     pub billed: u32,
     /// Requests under way.
     pub under_way: u32,

@@ -183,7 +183,7 @@ impl Session {
 
     /// Adds an exchange that has ended. It stays under way until [`Session::recorded`].
     ///
-    /// `billed` says that it went to a provider who is paid for it, `at_least` what it cost as far as that is known.
+    /// `billed` says that it went for tokens to the provider, `at_least` what it cost as far as that is known.
     pub(super) fn spent(&self, exchange: &Exchange, (billed, at_least): (bool, Micros), fingerprint: Option<&str>) {
         let refused = exchange.end == ExchangeEnd::Refused;
         // A provider that fails within a stream says so in a whole answer.

@@ -1,8 +1,12 @@
 //! Opening a database: looked at through a read-only handle first, and touched only when it is ours and known.
 
-use std::fs;
-use std::io::Read;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -91,13 +95,33 @@ fn look(path: &Path) -> Result<Found, StoreError> {
     classify(&connection, path)
 }
 
+/// Database files whose first bytes were read, by device and inode. They stay open until this process ends: a process that
+/// closes any descriptor of a file loses all locks that it has on it, those of its SQLite connections with them, and the
+/// next reader from outside would then take the log of a running host for an abandoned one and remove it.
+static LOOKED_AT: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
+
 /// SQLite says of many damaged files that they are locked or malformed; the first bytes tell whose file it is.
 fn check_magic(path: &Path) -> Result<(), StoreError> {
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-    let failed = |source| StoreError::File { action: "read", path: path.to_path_buf(), source };
-    let mut head = Vec::new();
-    fs::File::open(path).map_err(failed)?.take(16).read_to_end(&mut head).map_err(failed)?;
-    if head == MAGIC { Ok(()) } else { Err(StoreError::NotADatabase { path: path.to_path_buf() }) }
+    let read = || -> io::Result<bool> {
+        let metadata = fs::metadata(path)?;
+        let mut looked_at = LOOKED_AT.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match looked_at.entry((metadata.dev(), metadata.ino())) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(File::open(path)?),
+        };
+        let mut head = [0; MAGIC.len()];
+        match file.read_exact_at(&mut head, 0) {
+            Ok(()) => Ok(head == *MAGIC),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    match read() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(StoreError::NotADatabase { path: path.to_path_buf() }),
+        Err(source) => Err(StoreError::File { action: "read", path: path.to_path_buf(), source }),
+    }
 }
 
 /// Looks within one transaction, so that another process's migration is seen whole or not at all.
