@@ -114,6 +114,9 @@ pub struct Price {
     pub cache_read: Option<Rate>,
     /// Tokens written to the cache; as for `cache_read`.
     pub cache_write: Option<Rate>,
+    /// Those of them that the cache keeps for an hour, where that has a rate of its own; as for `cache_read`, except that
+    /// they are free where all writing is.
+    pub cache_write_long: Option<Rate>,
     /// The reasoning part of the output, where it is billed at another rate than the rest.
     pub reasoning: Option<Rate>,
     /// The day the price was looked up (`2025-10-01`).
@@ -153,13 +156,20 @@ impl Price {
     /// Returns what a session's tokens cost, rounded half up to a micro-dollar once, on the sum.
     ///
     /// `None` where the amount depends on a number that nobody measured, or on a rate that the entry does not have. A
-    /// stated rate of 0 is a real 0 and needs no count.
+    /// stated rate of 0 is a real 0 and needs no count. All that was written to the cache counts as kept for the usual time.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<Micros> {
+        self.cost_with_long(usage, Some(0))
+    }
+
+    /// Like [`Price::cost`], where so many of the tokens that were written to the cache are kept there for an hour; `None`
+    /// for an unknown number of them.
+    #[must_use]
+    pub fn cost_with_long(&self, usage: &Usage, cache_write_long: Option<u64>) -> Option<Micros> {
         let parts = [
             part(Some(self.input), usage.input)?,
             part(self.cache_read, usage.cache_read)?,
-            part(self.cache_write, usage.cache_write)?,
+            self.cache_write_cost(usage.cache_write, cache_write_long)?,
             self.output_cost(usage)?,
         ];
         let mut sum = 0u128;
@@ -167,6 +177,16 @@ impl Price {
             sum = sum.checked_add(amount)?;
         }
         i64::try_from(sum.checked_add(500_000)? / 1_000_000).ok().map(Micros::new)
+    }
+
+    fn cache_write_cost(&self, written: Option<u64>, long: Option<u64>) -> Option<u128> {
+        if long == Some(0)
+            || self.cache_write == Some(Rate(0)) && self.cache_write_long.is_none_or(|rate| rate == Rate(0))
+        {
+            return part(self.cache_write, written);
+        }
+        let short = written?.checked_sub(long?)?;
+        part(self.cache_write, Some(short))?.checked_add(part(self.cache_write_long, long)?)
     }
 
     fn output_cost(&self, usage: &Usage) -> Option<u128> {

@@ -242,9 +242,10 @@ impl Entry {
             .or(message)
             .map(|message| one_line(core.options.redactor.redact(&message).as_str()));
         exchange.usage = if sent && self.api.is_billed() { usage(end, told.as_ref()) } else { Usage::ZERO };
-        let (model, bill) = told.map_or((None, None), |told| (told.model, told.cost));
+        let (model, bill, long) =
+            told.map_or((None, None, Some(0)), |told| (told.model, told.cost, told.cache_write_long));
         exchange.model_served = model;
-        exchange.cost = if free { Some(Micros::ZERO) } else { cost(&core, &exchange).or(bill) };
+        exchange.cost = if free { Some(Micros::ZERO) } else { cost(&core, &exchange, long).or(bill) };
         let taped = taping.filter(|_| sent).map(|taping| taping.ended(end));
         let least = || price(&core, &exchange).and_then(|price| price.cost(&exchange.usage.as_told()));
         let at_least = exchange.cost.or_else(least).unwrap_or_default();
@@ -320,11 +321,11 @@ fn usage(end: ExchangeEnd, told: Option<&Told>) -> Usage {
 
 /// The price of an exchange, by the model that answered, or the one that was asked where that one has no price. What a provider
 /// itself says that it cost counts where there is no price at all.
-fn cost(core: &Core, exchange: &Exchange) -> Option<Micros> {
+fn cost(core: &Core, exchange: &Exchange, cache_write_long: Option<u64>) -> Option<Micros> {
     if exchange.usage == Usage::ZERO {
         return Some(Micros::ZERO);
     }
-    price(core, exchange)?.cost(&exchange.usage)
+    price(core, exchange)?.cost_with_long(&exchange.usage, cache_write_long)
 }
 
 fn price<'a>(core: &'a Core, exchange: &Exchange) -> Option<&'a Price> {

@@ -8,6 +8,7 @@ mod cassettes;
 mod client;
 mod faults;
 mod limits;
+mod prices;
 mod provider;
 mod streaming;
 mod tls;
@@ -34,6 +35,16 @@ model = "model-1"
 input = 4.0
 cache_read = 1.0
 cache_write = 5.0
+output = 20.0
+date = "2026-01-01"
+source = "test"
+
+[[price]]
+model = "model-2"
+input = 4.0
+cache_read = 1.0
+cache_write = 5.0
+cache_write_long = 8.0
 output = 20.0
 date = "2026-01-01"
 source = "test"

@@ -151,3 +151,23 @@ fn the_bundled_table_is_readable_and_prices_what_it_names() {
     let scripted = Usage { input: Some(10), output: Some(10), ..Usage::UNKNOWN };
     assert_eq!(prices.cost("scripted-small", &scripted), Some(Micros::new(60)));
 }
+
+#[test]
+fn what_a_cache_keeps_for_an_hour_has_its_own_rate() {
+    let written = usage(0, 1_000, 0, 0);
+    let price = |rates: &str| table(&entry("m", rates)).find("m").expect("an entry").clone();
+    let five = price(FIVE);
+    assert_eq!(five.cost_with_long(&written, Some(0)), Some(Micros::new(3_750)));
+    assert_eq!(five.cost_with_long(&written, Some(1)), None, "there is no rate for it");
+    let long = price(&format!("{FIVE}\ncache_write_long = 6"));
+    assert_eq!(long.cost(&written), Some(Micros::new(3_750)));
+    assert_eq!(long.cost_with_long(&written, Some(400)), Some(Micros::new(600 * 15 / 4 + 400 * 6)));
+    assert_eq!(long.cost_with_long(&written, Some(1_000)), Some(Micros::new(6_000)));
+    assert_eq!(long.cost_with_long(&written, None), None);
+    assert_eq!(long.cost_with_long(&written, Some(1_001)), None, "a part is no more than the whole");
+    let free = price("input = 0\noutput = 0\ncache_read = 0\ncache_write = 0");
+    assert_eq!(free.cost_with_long(&Usage::UNKNOWN, None), Some(Micros::ZERO));
+    let bundled = PriceTable::bundled().expect("bundled files are valid");
+    let sonnet = bundled.find("claude-sonnet-4-5-20250929").expect("an entry");
+    assert_eq!(sonnet.cost_with_long(&usage(0, 1_000_000, 0, 0), Some(1_000_000)), Some(Micros::new(6_000_000)));
+}

@@ -23,6 +23,8 @@ pub struct Fed {
 pub struct Told {
     /// Tokens. All zero where the provider bills none: for errors (status 400 and above) and for interfaces that are free.
     pub usage: Usage,
+    /// How much of `usage.cache_write` is kept for an hour, which is dearer; `None` where the answer contradicts itself in it.
+    pub cache_write_long: Option<u64>,
     /// The model that answered.
     pub model: Option<String>,
     /// Whether the answer came to its end: a stream to its final event, a document to its last brace.
@@ -114,6 +116,7 @@ impl AnswerReader {
         let Plain { story, scanner, .. } = plain;
         let ended = story.ends > 0;
         let free = status >= 300 || !api.is_billed();
+        let cache_write_long = if free { Some(0) } else { story.cache_write_long() };
         let message = match (&unreadable, story.error) {
             (Some(Unreadable::Unknown(name)), _) => {
                 Some(format!("the answer is encoded as {name:?}, which is not read"))
@@ -133,7 +136,7 @@ impl AnswerReader {
             (None, None) => None,
         };
         let complete = unreadable.is_none() && (ended || (empty && free));
-        Told { usage, model: story.model, complete, message, cost: story.cost }
+        Told { usage, cache_write_long, model: story.model, complete, message, cost: story.cost }
     }
 }
 

@@ -128,6 +128,20 @@ impl Counts {
         Usage { input: self.input.known(), cache_read: zero_if_null(self.cache_read), cache_write, output, reasoning }
     }
 
+    /// The part of the cache's writes that is kept for an hour. Untold is none: a cache keeps for the usual time if not asked.
+    pub(super) fn cache_write_long(&self, family: Family) -> Option<u64> {
+        if family != Family::Anthropic {
+            return Some(0);
+        }
+        let long = self.cache_write_long.or_zero()?;
+        let (Some(written), true) = (self.anthropic().cache_write, long > 0) else { return Some(long) };
+        let short = match self.cache_write_short {
+            Count::Untold | Count::Null => written.checked_sub(long),
+            told => told.known(),
+        };
+        (short?.checked_add(long) == Some(written)).then_some(long)
+    }
+
     fn openai(&self) -> Usage {
         let read = match self.cache_read {
             Count::Untold | Count::Null => self.cache_hit,

@@ -49,6 +49,10 @@ impl Story {
         self.counts.usage(self.api.family(), self.settled)
     }
 
+    pub(super) fn cache_write_long(&self) -> Option<u64> {
+        self.counts.cache_write_long(self.api.family())
+    }
+
     pub(super) fn end(&mut self) {
         self.ends = self.ends.saturating_add(1);
         // An Anthropic stream tells its last counts in an event of their own.

@@ -75,3 +75,26 @@ fn counts_that_grow_keep_the_larger() {
     let usage = grown.usage(Family::Anthropic, true);
     assert_eq!((usage.cache_read, usage.cache_write), (Some(0), None));
 }
+
+#[test]
+fn what_a_cache_keeps_for_an_hour_is_told_apart() {
+    let long = |written, short, long| {
+        let counts = Counts {
+            input: Count::Told(1),
+            cache_write: written,
+            cache_write_short: short,
+            cache_write_long: long,
+            ..Counts::default()
+        };
+        (counts.usage(Family::Anthropic, true).cache_write, counts.cache_write_long(Family::Anthropic))
+    };
+    let told = Count::Told;
+    assert_eq!(long(told(30), told(10), told(20)), (Some(30), Some(20)));
+    assert_eq!(long(Count::Untold, told(10), told(20)), (Some(30), Some(20)));
+    assert_eq!(long(told(30), Count::Untold, told(20)), (Some(30), Some(20)));
+    assert_eq!(long(told(30), Count::Untold, Count::Untold), (Some(30), Some(0)));
+    // Parts that do not make the whole.
+    assert_eq!(long(told(30), told(5), told(20)), (Some(30), None));
+    assert_eq!(long(told(30), Count::Untold, told(31)), (Some(30), None));
+    assert_eq!(long(told(30), told(30), Count::Wrong), (Some(30), None));
+}
