@@ -17,16 +17,23 @@ pub(super) struct Capture {
     answer: Vec<u8>,
     /// How the answer is compressed.
     coding: Option<String>,
+    /// The request is compressed in a way that is not read: secrets in it could not be found.
+    request_unread: bool,
 }
 
 impl Capture {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, request: Vec::new(), answer: Vec::new(), coding: None }
+        Self { limit, request: Vec::new(), answer: Vec::new(), coding: None, request_unread: false }
     }
 
-    /// Takes a piece of the request.
+    /// Takes a piece of the request, without compression.
     pub(super) fn request(&mut self, piece: &[u8]) {
         keep(&mut self.request, piece, self.limit);
+    }
+
+    /// The request cannot be read: nothing of it is kept.
+    pub(super) fn request_unread(&mut self) {
+        self.request_unread = true;
     }
 
     /// Takes note of how the answer is compressed.
@@ -41,9 +48,16 @@ impl Capture {
 
     /// Takes secrets out, and then what is over the limit.
     pub(super) fn redacted(self, redactor: &Redactor) -> Bodies {
-        let Self { limit, request, answer, coding } = self;
+        let Self { limit, mut request, mut answer, coding, request_unread } = self;
+        if request_unread {
+            request.clear();
+        }
+        let answer_unread = !is_read(coding.as_deref()) && !answer.is_empty();
+        if answer_unread {
+            answer.clear();
+        }
         let answer = unpacked(answer, coding.as_deref(), limit.saturating_add(SLACK));
-        let cut = request.len() > limit || answer.len() > limit;
+        let cut = request_unread || answer_unread || request.len() > limit || answer.len() > limit;
         let clean = |raw: Vec<u8>| {
             let mut clean = redactor.redact_bytes(&raw);
             clean.truncate(limit);
@@ -56,6 +70,11 @@ impl Capture {
 fn keep(kept: &mut Vec<u8>, piece: &[u8], limit: usize) {
     let room = limit.saturating_add(SLACK).saturating_sub(kept.len());
     kept.extend_from_slice(&piece[..piece.len().min(room)]);
+}
+
+/// Tells whether secrets can be found in a body of this coding.
+fn is_read(coding: Option<&str>) -> bool {
+    matches!(coding.unwrap_or_default().trim(), "" | "identity" | "gzip" | "x-gzip" | "deflate")
 }
 
 /// Undoes the coding of a body that is known in it, as far as it goes: the end may be cut off.
@@ -91,6 +110,19 @@ mod tests {
         assert_eq!(bodies.request, b"12345[reda");
         assert_eq!(bodies.answer, b"short");
         assert!(bodies.cut);
+    }
+
+    #[test]
+    fn what_cannot_be_searched_is_not_kept() {
+        let mut capture = Capture::new(100);
+        capture.request(b"packed");
+        capture.request_unread();
+        capture.coding(Some("BR"));
+        capture.answer(b"packed too");
+        assert_eq!(
+            capture.redacted(&Redactor::default()),
+            Bodies { request: Vec::new(), answer: Vec::new(), cut: true }
+        );
     }
 
     #[test]

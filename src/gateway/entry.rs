@@ -115,8 +115,15 @@ impl Entry {
     pub(super) fn upload(&mut self, piece: &[u8]) {
         if let Some(line) = &mut self.line {
             line.exchange.request_bytes += piece.len() as u64;
-            if let Some(capture) = &mut line.capture {
-                capture.request(piece);
+        }
+    }
+
+    /// Keeps a piece of the request's body without compression; `None` once it cannot be read.
+    pub(super) fn keeps(&mut self, plain: Option<&[u8]>) {
+        if let Some(capture) = self.line.as_mut().and_then(|line| line.capture.as_mut()) {
+            match plain {
+                Some(piece) => capture.request(piece),
+                None => capture.request_unread(),
             }
         }
     }

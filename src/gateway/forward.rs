@@ -7,8 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::header::CONTENT_ENCODING;
 use hyper::http::request::Parts;
-use hyper::{Request, Response};
+use hyper::{HeaderMap, Request, Response};
 
 use super::admit::{Admitted, Shown};
 use super::answer;
@@ -65,15 +66,25 @@ pub(super) async fn exchange(core: Arc<Core>, admitted: Admitted, parts: Parts, 
     }
 }
 
+/// How a request's body is compressed.
+fn coding(headers: &HeaderMap) -> Option<String> {
+    let named: Vec<String> = headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
+        .collect();
+    (!named.is_empty()).then(|| named.join(", "))
+}
+
 impl Exchange {
     /// Brings the request to the provider and returns the head of its answer, and whether the client must not see the usage.
     async fn pass(&mut self, parts: Parts, body: Incoming, shown: Shown) -> Result<(Response<Source>, bool), Halt> {
-        let (pieces, asked) = self.read(body).await?;
+        let (pieces, plain, asked) = self.read(body, coding(&parts.headers)).await?;
         self.entry.asked(&asked);
         self.admit().await?;
         let hides_usage = asked.usage_splice.is_some();
         if let Some(cassette) = self.core.cassette.clone() {
-            let request = self.taped(&pieces, &asked);
+            let request = self.taped(plain, &asked);
             if cassette.plays() {
                 return self.play(&cassette, &request).map(|answer| (answer, hides_usage));
             }
@@ -101,12 +112,12 @@ impl Exchange {
     }
 
     /// The request as cassettes know it.
-    fn taped(&self, pieces: &VecDeque<Bytes>, asked: &Asked) -> RecordedRequest {
+    fn taped(&self, plain: Vec<u8>, asked: &Asked) -> RecordedRequest {
         RecordedRequest {
             api: self.route.api.name().to_owned(),
             path: self.route.path.clone(),
             fingerprint: asked.fingerprint.clone(),
-            body: pieces.iter().flatten().copied().collect(),
+            body: plain.into(),
         }
     }
 
@@ -126,11 +137,20 @@ impl Exchange {
         Ok(answer)
     }
 
-    /// Reads the request's body.
-    async fn read(&mut self, mut body: Incoming) -> Result<(VecDeque<Bytes>, Asked), Halt> {
-        let mut reader = RequestReader::new(self.route.api);
-        let mut pieces = VecDeque::new();
-        let mut length = 0_u64;
+    /// Reads the request's body, and returns it as it came, and for a cassette what it is without compression.
+    async fn read(
+        &mut self,
+        mut body: Incoming,
+        coding: Option<String>,
+    ) -> Result<(VecDeque<Bytes>, Vec<u8>, Asked), Halt> {
+        let too_large = || {
+            let message = format!("the request is larger than {} MiB", LARGEST_REQUEST >> 20);
+            Halt::Refused(RefusalKind::TooLarge, message)
+        };
+        let mut reader = RequestReader::encoded(self.route.api, coding.as_deref());
+        let (mut pieces, mut plain) = (VecDeque::new(), Vec::new());
+        let (mut length, mut unpacked) = (0_u64, 0_u64);
+        let is_taped = self.core.cassette.is_some();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 tracing::debug!(error = causes(&error), "a request did not come to its end");
@@ -139,14 +159,27 @@ impl Exchange {
             let Ok(piece) = frame.into_data() else { continue };
             length += piece.len() as u64;
             if length > LARGEST_REQUEST {
-                let message = format!("the request is larger than {} MiB", LARGEST_REQUEST >> 20);
-                return Err(Halt::Refused(RefusalKind::TooLarge, message));
+                return Err(too_large());
             }
-            reader.feed(&piece);
             self.entry.upload(&piece);
+            let entry = &mut self.entry;
+            let is_read = reader.feed_through(&piece, |bytes| {
+                unpacked += bytes.len() as u64;
+                entry.keeps(Some(bytes));
+                if is_taped && unpacked <= LARGEST_REQUEST {
+                    plain.extend_from_slice(bytes);
+                }
+            });
+            if unpacked > LARGEST_REQUEST {
+                return Err(too_large());
+            }
+            if !is_read {
+                self.entry.keeps(None);
+                plain = b"a body that is compressed in a way that is not read".to_vec();
+            }
             pieces.push_back(piece);
         }
-        Ok((pieces, reader.finish()))
+        Ok((pieces, plain, reader.finish()))
     }
 
     /// Waits until the session may make another request. Requests that nobody bills wait for none.

@@ -7,11 +7,11 @@ use crate::domain::Exchange;
 /// What passed in an exchange, redacted and cut at the limit of the gateway's options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bodies {
-    /// The request's body.
+    /// The request's body, as it would be without compression.
     pub request: Vec<u8>,
     /// The answer's body, as it would be without compression.
     pub answer: Vec<u8>,
-    /// Whether one of them was cut.
+    /// Whether one of them was cut, or is compressed in a way that is not read and left out for that.
     pub cut: bool,
 }
 

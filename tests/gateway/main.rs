@@ -8,6 +8,7 @@ mod cassettes;
 mod client;
 mod faults;
 mod limits;
+mod packed;
 mod prices;
 mod provider;
 mod streaming;

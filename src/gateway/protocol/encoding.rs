@@ -1,4 +1,6 @@
-//! Unpacks a copy of an answer that is compressed. What passes stays as it is.
+//! Unpacks a copy of a body that is compressed. What passes stays as it is.
+
+use std::fmt;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -8,7 +10,7 @@ const PIECE: usize = 32 * 1024;
 /// The head of a gzip member is shorter than this, names of files and comments included.
 const LONGEST_HEAD: usize = 16 * 1024;
 
-/// Why an answer cannot be unpacked.
+/// Why a body cannot be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// A coding that is not understood.
@@ -17,7 +19,7 @@ pub(super) enum Unreadable {
     Broken,
 }
 
-/// Unpacks an answer piece by piece.
+/// Unpacks a body piece by piece.
 pub(super) struct Unpacker {
     coding: Coding,
     /// A head that has not come as a whole.
@@ -44,6 +46,13 @@ enum State {
     Trailer(u8),
     Over,
     Broken,
+}
+
+impl fmt::Debug for Unpacker {
+    /// Shows nothing of the body.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unpacker").field("coding", &self.coding).field("state", &self.state).finish_non_exhaustive()
+    }
 }
 
 impl Unpacker {

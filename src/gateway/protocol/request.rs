@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::api::Api;
+use super::encoding::{Unpacker, Unreadable};
 use super::json::{Key, Kind, Scalar, Scanner, Visit};
 
 /// What a request asks for.
@@ -47,39 +48,78 @@ impl Splice {
     }
 }
 
-/// Reads a body piece by piece, in constant memory. Of a body that is no JSON object only the hash is known.
+/// Reads a body piece by piece, in constant memory. Of a body that is no JSON object, or is compressed in a way that is not
+/// read, only the hash is known.
 #[derive(Debug)]
 pub struct RequestReader {
     api: Api,
     hash: blake3::Hasher,
     scanner: Scanner,
     wishes: Wishes,
+    packed: bool,
+    /// Says why, where the body cannot be read.
+    unpacker: Result<Option<Unpacker>, Unreadable>,
 }
 
 impl RequestReader {
     /// Begins with the body of a request to this interface.
     #[must_use]
     pub fn new(api: Api) -> Self {
-        Self { api, hash: blake3::Hasher::new(), scanner: Scanner::new(), wishes: Wishes::default() }
+        Self::encoded(api, None)
+    }
+
+    /// Begins with a body that is compressed as its header says.
+    #[must_use]
+    pub fn encoded(api: Api, content_encoding: Option<&str>) -> Self {
+        let unpacker = Unpacker::of(content_encoding);
+        Self {
+            api,
+            hash: blake3::Hasher::new(),
+            scanner: Scanner::new(),
+            wishes: Wishes::default(),
+            packed: !matches!(unpacker, Ok(None)),
+            unpacker,
+        }
     }
 
     /// Reads the next piece of the body.
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.hash.update(bytes);
-        self.scanner.feed(bytes, &mut self.wishes);
+        self.feed_through(bytes, |_| {});
+    }
+
+    /// Reads the next piece of the body, and hands on what it is without compression. Returns false for a body that cannot be
+    /// read: what was handed on of it is not all.
+    pub fn feed_through(&mut self, bytes: &[u8], mut plain: impl FnMut(&[u8])) -> bool {
+        let Self { hash, scanner, wishes, unpacker, .. } = self;
+        hash.update(bytes);
+        let mut read = |bytes: &[u8]| {
+            scanner.feed(bytes, wishes);
+            plain(bytes);
+        };
+        match unpacker {
+            Ok(None) => read(bytes),
+            Ok(Some(unpacking)) => {
+                if let Err(error) = unpacking.feed(bytes, read) {
+                    *unpacker = Err(error);
+                }
+            }
+            Err(_) => {}
+        }
+        unpacker.is_ok()
     }
 
     /// Says what the body asks for.
     #[must_use]
     pub fn finish(self) -> Asked {
-        let Self { api, hash, scanner, wishes } = self;
+        let Self { api, hash, scanner, wishes, packed, .. } = self;
         let whole = scanner.is_complete();
         let stream = match api {
             Api::GeminiStream => true,
             Api::AnthropicMessages | Api::OpenAiResponses | Api::OpenAiChat => wishes.stream,
             Api::GeminiGenerate | Api::AnthropicCountTokens | Api::GeminiCountTokens | Api::Models => false,
         };
-        let usage_splice = if api == Api::OpenAiChat && stream && whole { wishes.splice() } else { None };
+        // Nothing can be put into a body that is packed.
+        let usage_splice = if api == Api::OpenAiChat && stream && whole && !packed { wishes.splice() } else { None };
         Asked { model: wishes.model, stream, fingerprint: hash.finalize().to_hex().to_string(), usage_splice }
     }
 }
