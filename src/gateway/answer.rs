@@ -53,6 +53,7 @@ pub(super) async fn pass(
         silence: core.upstream.idle(Pulse::new(Arc::clone(&clock))),
         cut: Box::pin(cut.cancelled_owned()),
         held: None,
+        finished: false,
         breaks: None,
         clock,
         over: false,
@@ -73,6 +74,8 @@ struct Passage {
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     /// A piece that may be the last one, and how long it is kept for that.
     held: Option<(Bytes, Grace)>,
+    /// What has come may be all: an answer that ends here was whole.
+    finished: bool,
     /// The error that comes behind the last piece.
     breaks: Option<Broken>,
     clock: Arc<dyn Clock>,
@@ -98,12 +101,13 @@ impl Passage {
             let passed = match self.step().await {
                 Step::Piece(piece) => self.piece(piece).await,
                 Step::End => self.end().await,
-                Step::Quiet => self.settle().await.map(|()| self.unheld()),
+                // More may come: other candidates of the answer, and a later usage with them.
+                Step::Quiet => Ok(self.unheld()),
                 Step::Broke(end, message) => self.broke(end, message).await,
                 Step::Cut => {
                     self.over = true;
                     // Its record is under way, and whoever cut waits for that.
-                    drop(self.entry.break_off());
+                    drop(if self.finished { self.entry.settle(Ending::Answered) } else { self.entry.break_off() });
                     Err(Broken::Ended)
                 }
             };
@@ -158,7 +162,8 @@ impl Passage {
             None => piece,
         };
         let before = self.unheld();
-        if whole && !last && self.entry.may_go_on() {
+        self.finished = whole && !last && self.entry.may_go_on();
+        if self.finished {
             let clock = Arc::clone(&self.clock);
             self.held = Some((shown, Box::pin(async move { clock.sleep(GRACE).await })));
             return Ok(before);
@@ -183,7 +188,7 @@ impl Passage {
 
     async fn broke(&mut self, end: ExchangeEnd, message: String) -> Result<Bytes, Broken> {
         self.over = true;
-        if self.held.is_some() {
+        if self.finished {
             // It was whole before it broke.
             self.settle().await?;
         } else {
@@ -206,6 +211,15 @@ impl Passage {
     /// What the filter has kept back.
     fn rest(&mut self) -> Bytes {
         self.filter.take().map_or_else(Bytes::new, UsageFilter::finish)
+    }
+}
+
+impl Drop for Passage {
+    /// A client may go away behind what ends an answer, and whether it was the last of it nobody else tells.
+    fn drop(&mut self) {
+        if self.finished {
+            drop(self.entry.settle(Ending::Answered));
+        }
     }
 }
 

@@ -238,18 +238,57 @@ async fn a_stream_of_gemini_may_go_on_behind_its_reason_to_finish() {
 }
 
 #[tokio::test]
-async fn the_last_piece_of_gemini_is_not_kept_for_an_end_that_does_not_come() {
-    const LAST: &str = "data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":5,\"totalTokenCount\":15}}\n\n";
-    let provider = Provider::play(|_, mut wire| async move {
-        wire.begin("text/event-stream").await;
-        wire.chunk(LAST).await;
-        wire.gone().await;
-        None
+async fn a_stream_of_gemini_may_pause_behind_its_reason_to_finish() {
+    const FIRST: &str = "data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":2,\"totalTokenCount\":12}}\n\n";
+    const SECOND: &str = "data: {\"candidates\":[{\"index\":1,\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":5,\"totalTokenCount\":15}}\n\n";
+    let shown = Arc::new(Semaphore::new(0));
+    let waits = Arc::clone(&shown);
+    let provider = Provider::play(move |_, mut wire| {
+        let shown = Arc::clone(&waits);
+        async move {
+            wire.begin("text/event-stream").await;
+            wire.chunk(FIRST).await;
+            shown.acquire().await.expect("open").forget();
+            wire.chunk(SECOND).await;
+            wire.end().await;
+            Some(wire)
+        }
     })
     .await;
     let bench = Bench::start(provider.url()).await;
     let request = bench.post("/v1beta/models/model-1:streamGenerateContent?alt=sse").body("{}");
     let mut reply = request.send().await.expect("an answer");
-    assert_eq!(reply.next_text().await, LAST);
-    assert_eq!(bench.books.ended()[0].usage.output, Some(5));
+    assert_eq!(reply.next_text().await, FIRST);
+    assert_eq!(bench.books.ended(), [], "more may come");
+    shown.add_permits(1);
+    assert_eq!(reply.rest().await.expect("a whole answer"), SECOND.as_bytes());
+    let exchange = bench.books.wait(1).await.remove(0);
+    assert_eq!((exchange.end, exchange.usage.output), (ExchangeEnd::Complete, Some(5)));
+}
+
+#[tokio::test]
+async fn the_last_piece_of_gemini_is_not_kept_for_an_end_that_does_not_come() {
+    const LAST: &str = "data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":5,\"totalTokenCount\":15}}\n\n";
+    for client_leaves in [true, false] {
+        let provider = Provider::play(|_, mut wire| async move {
+            wire.begin("text/event-stream").await;
+            wire.chunk(LAST).await;
+            wire.gone().await;
+            None
+        })
+        .await;
+        let bench = Bench::start(provider.url()).await;
+        let request = bench.post("/v1beta/models/model-1:streamGenerateContent?alt=sse").body("{}");
+        let mut reply = request.send().await.expect("an answer");
+        let Bench { gateway: _running, books, capability } = bench;
+        assert_eq!(reply.next_text().await, LAST);
+        // What has come was all: nobody is to blame for the end.
+        if client_leaves {
+            drop(reply);
+        } else {
+            drop(capability);
+        }
+        let exchange = books.wait(1).await.remove(0);
+        assert_eq!((exchange.end, exchange.usage.output, exchange.message), (ExchangeEnd::Complete, Some(5), None));
+    }
 }
