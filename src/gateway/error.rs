@@ -51,6 +51,14 @@ pub enum GatewayError {
         /// The names that there are.
         known: String,
     },
+    /// A key cannot be put into a request. The error does not show it.
+    #[error("the key of provider `{provider}` {message}; store it without that")]
+    Key {
+        /// The provider's name.
+        provider: String,
+        /// What is wrong with it.
+        message: &'static str,
+    },
     /// An extra certificate authority cannot be read.
     #[error("an extra certificate authority is no certificate: {message}; give it in PEM form")]
     Authority {

@@ -73,6 +73,15 @@ fn codings(headers: &HeaderMap) -> HeaderValue {
         .unwrap_or(HeaderValue::from_static("identity"))
 }
 
+/// Tells whether a key can be put into a header. The error does not show it.
+pub(super) fn check_key(key: &Key) -> Result<(), &'static str> {
+    match HeaderValue::from_str(key.expose()) {
+        Ok(_) => Ok(()),
+        Err(_) if key.expose().ends_with(['\n', '\r']) => Err("ends with a line break, which no HTTP header can hold"),
+        Err(_) => Err("has a character in it that no HTTP header can hold"),
+    }
+}
+
 /// Puts the provider's key in, where its API expects it. The error does not show it.
 pub(super) fn put_key(
     headers: &mut HeaderMap,
@@ -180,6 +189,16 @@ mod tests {
         let mut sent = headers(&[("accept-encoding", asked)]);
         towards_provider(&mut sent, &base(), false);
         assert_eq!(sent["accept-encoding"], expected);
+    }
+
+    #[test_case("sk-0123", None; "usual")]
+    #[test_case("sk-0123\n", Some("ends with a line break"); "a file that ends with a line")]
+    #[test_case("sk-\n0123", Some("has a character in it"); "two lines")]
+    fn a_key_that_fits_no_header_is_found(key: &str, told: Option<&str>) {
+        let found = check_key(&Key::new(key)).err();
+        assert_eq!(found.is_some(), told.is_some());
+        assert!(found.unwrap_or_default().starts_with(told.unwrap_or_default()), "{found:?}");
+        assert!(!found.unwrap_or_default().contains("0123"), "{found:?}");
     }
 
     #[test_case(Api::AnthropicMessages, Shown::ApiKey, "https://api.anthropic.com", "x-api-key", "k1"; "anthropic")]

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::capability::Capability;
 use super::cassette::Cassette;
 use super::error::GatewayError;
+use super::headers;
 use super::listen::Door;
 use super::options::{GatewayOptions, Grant, Listen, Provider};
 use super::pace::Lane;
@@ -128,8 +129,8 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// [`GatewayError::UnknownProvider`], [`GatewayError::BaseUrl`] for a base URL of its own that is none, and
-    /// [`GatewayError::Closed`] after [`Gateway::shutdown`].
+    /// [`GatewayError::UnknownProvider`], [`GatewayError::BaseUrl`] for a base URL of its own that is none,
+    /// [`GatewayError::Key`] for a key that no header can hold, and [`GatewayError::Closed`] after [`Gateway::shutdown`].
     pub fn open(&self, grant: Grant) -> Result<Capability, GatewayError> {
         let core = &self.core;
         if core.cut.is_cancelled() {
@@ -142,6 +143,10 @@ impl Gateway {
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(GatewayError::UnknownProvider { provider, known });
         };
+        // Found out at each request it would look like a provider that is overloaded.
+        if let Some(Err(message)) = key.as_ref().map(headers::check_key) {
+            return Err(GatewayError::Key { provider, message });
+        }
         let base = match base_url {
             Some(url) => base(&provider, &url)?,
             None => known.base.clone(),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use refrain::gateway::{Gateway, GatewayError, GatewayOptions, Grant, Listen};
+use refrain::gateway::{Gateway, GatewayError, GatewayOptions, Grant, Key, Listen};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::books::Books;
@@ -201,6 +201,11 @@ async fn grants_are_checked() {
     assert_eq!(error, "the gateway has no provider `openai`; it has scripted");
     let wrong = Grant { base_url: Some("localhost:1".into()), ..grant(None) };
     assert!(matches!(bench.gateway.open(wrong), Err(GatewayError::BaseUrl { .. })));
+    let of_two_lines = Grant { key: Some(Key::new("sk-0123456789\n")), ..grant(None) };
+    let error = bench.gateway.open(of_two_lines).expect_err("no header holds it").to_string();
+    let expected =
+        "the key of provider `scripted` ends with a line break, which no HTTP header can hold; store it without that";
+    assert_eq!(error, expected);
     let shown = format!("{:?} {:?} {:?}", bench.capability, bench.gateway, grant(None));
     assert!(!shown.contains(bench.capability.token()) && !shown.contains(REAL_KEY), "{shown}");
 }
