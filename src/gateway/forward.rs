@@ -187,6 +187,7 @@ impl Exchange {
         if !self.route.api.is_billed() {
             return self.stop();
         }
+        self.stop()?;
         self.session.pass().await.map_err(Self::halted)?;
         self.entry.passes();
         Ok(())
@@ -194,6 +195,10 @@ impl Exchange {
 
     /// Looks whether the session may make another request.
     fn stop(&self) -> Result<(), Halt> {
+        if let Some(message) = self.core.cassette.as_ref().and_then(Cassette::broken) {
+            let message = format!("no exchange can be recorded any more: {message}");
+            return Err(Halt::Refused(RefusalKind::Limit, message));
+        }
         self.session.stop().map_or(Ok(()), |stop| Err(Self::halted(stop)))
     }
 

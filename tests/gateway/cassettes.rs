@@ -161,3 +161,30 @@ async fn a_provider_that_was_not_reached_is_not_reached_again() {
     assert_eq!(ask(&bench, "/v1/messages", says("work")).await.0, 502);
     assert_eq!(bench.books.wait(1).await[0].end, ExchangeEnd::Unreachable);
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_cassette_that_takes_no_more_lets_nothing_be_paid_for() {
+    use std::os::fd::AsRawFd;
+
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+    // A file that cannot grow, as on a disk that is full.
+    let file = memfd_create("tape", MemfdFlags::ALLOW_SEALING).expect("a file");
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let cassette = Cassette::record(Path::new(&path), redactor()).expect("a cassette");
+    fcntl_add_seals(&file, SealFlags::GROW).expect("is sealed");
+    assert_eq!(cassette.broken(), None);
+    let provider = provider().await;
+    let bench = start(&provider.url(), cassette.clone()).await;
+    let (.., whole) = ask(&bench, "/v1/messages", says("work")).await;
+    assert!(!whole, "it could not be kept");
+    assert!(cassette.broken().is_some_and(|message| message.contains("cannot be used")));
+
+    let other = bench.gateway.open(crate::grant(None)).expect("a session");
+    let request = crate::client::Request::post(bench.address(), &format!("{}/v1/messages", other.path()));
+    let (status, body) = request.header("x-api-key", other.token()).body(says("work")).text().await;
+    assert_eq!(status, 403);
+    assert!(body.contains("no exchange can be recorded any more"), "{body}");
+    assert_eq!(provider.seen().len(), 1);
+}

@@ -227,7 +227,8 @@ fn a_reader_from_outside_takes_no_log_away_from_a_store_that_is_open() {
     store.begin_run(&meta("nightly", 1)).wait().unwrap();
     // A second look in the same process must not give up the locks of the first.
     drop(Store::open(&path).unwrap());
-    let read = format!("import sqlite3; sqlite3.connect('{}').execute('SELECT * FROM hosts').fetchall()", path.display());
+    let read =
+        format!("import sqlite3; sqlite3.connect('{}').execute('SELECT * FROM hosts').fetchall()", path.display());
     assert!(std::process::Command::new("python3").args(["-c", &read]).status().unwrap().success());
     assert!(folder.path().join("refrain.db-wal").exists(), "the log was taken for an abandoned one");
     store.begin_run(&meta("weekly", 1)).wait().unwrap();

@@ -39,7 +39,7 @@ mod player;
 mod tape;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -67,7 +67,7 @@ pub enum Matching {
 pub struct Cassette(Arc<Mode>);
 
 enum Mode {
-    Records { writer: AsyncMutex<Option<Writer>>, redactor: Redactor },
+    Records { writer: AsyncMutex<Option<Writer>>, redactor: Redactor, broken: OnceLock<String> },
     Plays { player: Mutex<Player>, redactor: Redactor },
 }
 
@@ -79,7 +79,8 @@ impl Cassette {
     /// [`CassetteError`]: the file cannot be written, or is no tape.
     pub fn record(path: &Path, redactor: Redactor) -> Result<Self, CassetteError> {
         let writer = Writer::open(path)?;
-        Ok(Self(Arc::new(Mode::Records { writer: AsyncMutex::new(Some(writer)), redactor })))
+        let writer = AsyncMutex::new(Some(writer));
+        Ok(Self(Arc::new(Mode::Records { writer, redactor, broken: OnceLock::new() })))
     }
 
     /// Reads a tape, to play it from the start. It is held in memory.
@@ -96,6 +97,13 @@ impl Cassette {
     #[must_use]
     pub fn plays(&self) -> bool {
         matches!(*self.0, Mode::Plays { .. })
+    }
+
+    /// Says why it takes no more, once a line could not be written; what is asked of a provider from then on would be paid for
+    /// and lost.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        if let Mode::Records { broken, .. } = &*self.0 { broken.get().cloned() } else { None }
     }
 
     /// Finds the answer to the next request of a session.
@@ -121,13 +129,15 @@ impl Cassette {
         request: &RecordedRequest,
         answer: RecordedAnswer,
     ) -> Result<(), CassetteError> {
-        let Mode::Records { writer, redactor } = &*self.0 else { return Ok(()) };
+        let Mode::Records { writer, redactor, broken } = &*self.0 else { return Ok(()) };
         let line = Line::new(whose, number, request, normal::request(request, redactor), answer.redacted(redactor));
         let mut standing = writer.lock().await;
         let Some(mut pen) = standing.take() else { return Err(CassetteError::Broken) };
         let written = tokio::task::spawn_blocking(move || pen.write(&line).map(|()| pen)).await;
         // A pen that failed is not put back: half a line must not be followed by another.
-        *standing = Some(written.map_err(|_| CassetteError::Broken)??);
+        let kept = written.map_err(|_| CassetteError::Broken).and_then(|written| written);
+        let pen = kept.inspect_err(|error| drop(broken.set(error.to_string())))?;
+        *standing = Some(pen);
         Ok(())
     }
 }
