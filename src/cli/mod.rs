@@ -8,6 +8,7 @@ mod check;
 mod completions;
 mod doctor;
 mod exit;
+mod export;
 #[cfg(feature = "gateway")]
 mod gateway;
 #[cfg(feature = "gateway")]
@@ -34,6 +35,7 @@ mod store;
 mod sweep;
 mod test;
 mod test_report;
+mod trajectory;
 
 use std::process::ExitCode;
 
@@ -63,6 +65,7 @@ enum Command {
     Cancel(cancel::Args),
     Results(results::Args),
     Show(show::Args),
+    Export(export::Args),
     Replay(replay::Args),
     List(list::Args),
     New(new::Args),
@@ -184,6 +187,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Cancel(args) => cancel::main(&args),
         Command::Results(args) => results::main(&args),
         Command::Show(args) => show::main(&args),
+        Command::Export(args) => export::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::List(args) => list::main(&args),
         Command::New(args) => new::main(&args),

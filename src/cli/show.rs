@@ -31,6 +31,9 @@ pub(super) struct Args {
     /// Print the diff only
     #[arg(long)]
     diff: bool,
+    /// Print what was said and done in each session only; `refrain export` writes it to files
+    #[arg(long, conflicts_with_all = ["diff", "json"])]
+    trajectory: bool,
     /// The results database
     #[arg(long, default_value = "refrain.db", env = "REFRAIN_DB")]
     db: PathBuf,
@@ -50,6 +53,12 @@ pub(super) fn main(args: &Args) -> Outcome {
     let record = read(&store, &run, &cell, args.attempt)?;
     if args.json {
         output::write_json(&record)?;
+        return Ok(exit::OK);
+    }
+    if args.trajectory {
+        for trajectory in super::trajectory::Sources::new(&args.db, &run)?.of(&record) {
+            output::write(&super::trajectory::shown(&trajectory))?;
+        }
         return Ok(exit::OK);
     }
     let latest = attempts.iter().filter(|attempt| has_record(attempt)).map(|attempt| attempt.id.number).max();
@@ -107,7 +116,8 @@ pub(super) fn find_among(ids: &[CellId], run: &RunName, wanted: &str) -> Result<
     }
 }
 
-fn read(store: &Store, run: &RunName, cell: &CellId, attempt: Option<u32>) -> Result<RunRecord, Failed> {
+/// Reads the record of an attempt, by default of a cell's last one.
+pub(super) fn read(store: &Store, run: &RunName, cell: &CellId, attempt: Option<u32>) -> Result<RunRecord, Failed> {
     let number = match attempt {
         Some(number) => Some(number),
         None => store

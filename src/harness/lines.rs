@@ -79,11 +79,19 @@ fn trimmed(line: &[u8]) -> &[u8] {
 ///
 /// What the operating system says. A log that is not there is an error.
 pub fn read_log(path: &Path, on_line: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
-    let mut file = File::open(path)?;
+    read_lines(&mut File::open(path)?, on_line)
+}
+
+/// Reads a source line by line, whatever its size, and returns how many lines were too long.
+///
+/// # Errors
+///
+/// What the source says.
+pub fn read_lines(source: &mut dyn Read, on_line: &mut dyn FnMut(&[u8])) -> io::Result<u64> {
     let mut splitter = LineSplitter::default();
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        match file.read(&mut buffer) {
+        match source.read(&mut buffer) {
             Ok(0) => return Ok(splitter.finish(on_line)),
             Ok(length) => splitter.push(&buffer[..length], on_line),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

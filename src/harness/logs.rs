@@ -1,11 +1,12 @@
 //! Reads what a session has left: its logs from their start, and the file that the harness kept.
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::lines::{LineSplitter, read_log};
+use super::lines::{LineSplitter, read_lines, read_log};
 use super::session::SessionOptions;
 use super::session_file::SessionFile;
-use super::{HarnessError, OutputReader, Reading};
+use super::{AgentEvent, HarnessError, OutputReader, Reading};
 use crate::domain::Usage;
 use crate::runtime::{ExecReport, Stream};
 
@@ -86,6 +87,25 @@ pub fn read_all(
         reading.warnings.push(format!("{skipped} lines were too long to be read"));
     }
     Ok(reading)
+}
+
+/// Reads one stream of a session from wherever it is kept, and hands on each event that it shows.
+///
+/// # Errors
+///
+/// What the source says.
+pub fn read_events(
+    reader: &mut dyn OutputReader,
+    stream: Stream,
+    source: &mut dyn Read,
+    on_event: &mut dyn FnMut(AgentEvent),
+) -> io::Result<()> {
+    let mut events = Vec::new();
+    let mut on_line = |line: &[u8]| {
+        reader.line(stream, line, &mut events);
+        events.drain(..).for_each(&mut *on_event);
+    };
+    read_lines(source, &mut on_line).map(|_| ())
 }
 
 fn read_one(reader: &mut dyn OutputReader, stream: Stream, path: &Path) -> Result<u64, HarnessError> {

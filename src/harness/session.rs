@@ -15,7 +15,7 @@ use super::ceiling::Ceiling;
 use super::ending::{self, Evidence, Stop};
 use super::lines::LineSplitter;
 use super::logs::{read_again, read_kept};
-pub use super::logs::{read_all, read_logs};
+pub use super::logs::{read_all, read_events, read_logs};
 use super::{AgentEvent, Harness, HarnessError, OutputReader, Prepared, Reading, SessionRequest, credentials};
 use crate::clock::Clock;
 use crate::domain::failure::Timer;

@@ -18,6 +18,7 @@ mod reporting;
 mod run;
 #[cfg(feature = "gateway")]
 mod standalone;
+mod stored;
 
 use std::path::Path;
 
@@ -31,6 +32,7 @@ pub use images::ReadyHarness;
 pub use run::Run;
 #[cfg(feature = "gateway")]
 pub use standalone::{StandaloneDoor, StandaloneGateway, StandaloneOptions};
+pub use stored::{Adapter, read_stored};
 
 /// Makes the harness that a run file declares, with its `adapter.lua` where it has one. `program` is the path of this
 /// program, for harnesses that call it.

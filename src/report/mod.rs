@@ -2,11 +2,13 @@
 //!
 //! A reporter that fails is dropped with one warning; it never stops a run. Start with [`Reporter`].
 
+pub mod atif;
 pub mod json;
 pub mod lines;
 #[cfg(feature = "cli")]
 pub mod progress;
 pub mod text;
+pub mod trajectory;
 
 use std::io;
 

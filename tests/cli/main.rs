@@ -19,4 +19,5 @@ mod running;
 mod single;
 mod store_upkeep;
 mod strategies;
+mod trajectories;
 mod upkeep;
