@@ -57,7 +57,7 @@ impl Usage {
     /// else.
     #[must_use]
     pub fn as_told(self) -> Self {
-        self.zip(Self::ZERO, |told, zero| told.or(zero))
+        self.zip(Self::ZERO, Option::or)
     }
 
     /// Returns input, caches and output together, or `None` where one of them is unknown.
