@@ -211,7 +211,7 @@ struct SessionGuard {
 impl Guard for SessionGuard {
     fn refuses(&self, totals: &Totals) -> Option<String> {
         self.seen.store(true, Ordering::SeqCst);
-        let live = totals.known_cost;
+        let live = totals.charged();
         let shared = {
             let mut book = lock(&self.attempt.sessions);
             let spent = book.spent();
@@ -224,7 +224,7 @@ impl Guard for SessionGuard {
     }
 
     fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {
-        let live = totals.known_cost + promised;
+        let live = totals.charged() + promised;
         let book = lock(&self.attempt.sessions);
         let shared = book.purse.left_to(self.session, book.spent());
         let mut limits = self.own.into_iter().chain(shared).peekable();

@@ -256,7 +256,9 @@ impl Entry {
         let taped = taping.filter(|_| sent).map(|taping| taping.ended(end));
         let least = || price(&core, &exchange).and_then(|price| price.cost(&exchange.usage.as_told()));
         let at_least = exchange.cost.or_else(least).unwrap_or_default();
-        session.spent(&exchange, (sent && self.api.is_billed(), at_least), fingerprint.as_deref());
+        let billed = sent && self.api.is_billed();
+        let assumed = if billed { assumed(&core, &exchange) } else { Micros::ZERO };
+        session.spent(&exchange, (billed, at_least, assumed), fingerprint.as_deref());
         if passing {
             session.leave();
         }
@@ -333,6 +335,16 @@ fn cost(core: &Core, exchange: &Exchange, cache_write_long: Option<u64>) -> Opti
         return Some(Micros::ZERO);
     }
     price(core, exchange)?.cost_with_long(&exchange.usage, cache_write_long)
+}
+
+/// What must be assumed of an exchange that broke off before the provider told anything of it: that it read the request.
+fn assumed(core: &Core, exchange: &Exchange) -> Micros {
+    const BYTES_OF_A_TOKEN: u64 = 4;
+    if exchange.cost.is_some() || exchange.usage.input.is_some() {
+        return Micros::ZERO;
+    }
+    let usage = Usage { input: Some(exchange.request_bytes / BYTES_OF_A_TOKEN), ..Usage::ZERO };
+    price(core, exchange).and_then(|price| price.cost(&usage)).unwrap_or_default()
 }
 
 fn price<'a>(core: &'a Core, exchange: &Exchange) -> Option<&'a Price> {

@@ -136,6 +136,9 @@ pub struct Totals {
     pub cost: Option<Micros>,
     /// What they cost at least: where the price of one is unknown, that of the tokens of it that are known.
     pub known_cost: Micros,
+    /// What must be assumed beyond that for ceilings to hold: the input of exchanges that broke off before the provider told
+    /// anything, by the size of their requests.
+    pub assumed: Micros,
     /// The dearest of them, by what is known.
     pub dearest: Micros,
     /// Whether one could not be recorded: the session has no more requests then.
@@ -152,9 +155,18 @@ impl Totals {
         usage: Usage::ZERO,
         cost: Some(Micros::ZERO),
         known_cost: Micros::ZERO,
+        assumed: Micros::ZERO,
         dearest: Micros::ZERO,
         broken: false,
     };
+}
+
+impl Totals {
+    /// Returns what ceilings are held against.
+    #[must_use]
+    pub fn charged(&self) -> Micros {
+        self.known_cost + self.assumed
+    }
 }
 
 /// Says before each request whether it may pass, and hears what a session has spent after each exchange.

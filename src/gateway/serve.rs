@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::admit;
@@ -16,6 +16,15 @@ use super::server::Core;
 
 /// The pause after a connection could not be taken: the system is out of file descriptors, most likely.
 const BREATH: Duration = Duration::from_millis(50);
+
+/// How long a connection may take to say what it wants. A client that says nothing holds a file descriptor of the host.
+const INTRODUCTION: Duration = Duration::from_mins(2);
+
+fn server() -> http1::Builder {
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(INTRODUCTION);
+    server
+}
 
 /// How long connections get to say that they end, once the gateway does.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -44,7 +53,7 @@ async fn attend(core: Arc<Core>, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let core = Arc::clone(&core);
         async move { Ok::<_, Infallible>(admit::handle(core, request).await) }
     });
-    let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    let mut connection = pin!(server().serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = core.cut.cancelled() => {

@@ -183,8 +183,14 @@ impl Session {
 
     /// Adds an exchange that has ended. It stays under way until [`Session::recorded`].
     ///
-    /// `billed` says that it went for tokens to the provider, `at_least` what it cost as far as that is known.
-    pub(super) fn spent(&self, exchange: &Exchange, (billed, at_least): (bool, Micros), fingerprint: Option<&str>) {
+    /// `billed` says that it went for tokens to the provider, `at_least` what it cost as far as that is known, and `assumed`
+    /// what is to be assumed beyond that.
+    pub(super) fn spent(
+        &self,
+        exchange: &Exchange,
+        (billed, at_least, assumed): (bool, Micros, Micros),
+        fingerprint: Option<&str>,
+    ) {
         let refused = exchange.end == ExchangeEnd::Refused;
         // A provider that fails within a stream says so in a whole answer.
         let failed = exchange.end != ExchangeEnd::Complete || exchange.message.is_some();
@@ -195,6 +201,7 @@ impl Session {
         totals.cost = totals.cost.zip(exchange.cost).map(|(sum, cost)| sum + cost);
         totals.billed = totals.billed.saturating_add(u32::from(billed));
         totals.known_cost += at_least;
+        totals.assumed += assumed;
         totals.dearest = totals.dearest.max(at_least);
         if failed
             && !refused

@@ -166,12 +166,12 @@ struct Cap {
 
 impl Guard for Cap {
     fn refuses(&self, totals: &Totals) -> Option<String> {
-        let (most, spent) = (self.most, totals.known_cost);
+        let (most, spent) = (self.most, totals.charged());
         (spent >= most).then(|| format!("cost limit of {most} reached: {spent} spent"))
     }
 
     fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {
-        totals.dearest > Micros::ZERO && totals.known_cost + promised < self.most
+        totals.dearest > Micros::ZERO && totals.charged() + promised < self.most
     }
 
     fn spent(&self, _: &Totals) {}

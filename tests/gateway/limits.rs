@@ -28,12 +28,11 @@ struct Cap {
 
 impl Guard for Cap {
     fn refuses(&self, totals: &Totals) -> Option<String> {
-        (totals.known_cost >= self.most)
-            .then(|| format!("the session has spent {} of {}", totals.known_cost, self.most))
+        (totals.charged() >= self.most).then(|| format!("the session has spent {} of {}", totals.known_cost, self.most))
     }
 
     fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {
-        totals.dearest > Micros::ZERO && totals.known_cost + promised < self.most
+        totals.dearest > Micros::ZERO && totals.charged() + promised < self.most
     }
 
     fn spent(&self, totals: &Totals) {
@@ -88,6 +87,27 @@ async fn a_burst_of_requests_does_not_pass_a_ceiling() {
     assert_eq!(answers.iter().filter(|status| **status == 200).count(), 3, "{answers:?}");
     let totals = bench.capability.close().await;
     assert_eq!((totals.billed, totals.refused, totals.known_cost), (3, 17, Micros::new(4410)));
+}
+
+#[tokio::test]
+async fn hanging_up_before_anything_is_told_is_not_free() {
+    let provider = Provider::play(|_, mut wire| async move {
+        wire.gone().await;
+        None
+    })
+    .await;
+    let cap = Arc::new(Cap { most: Micros::new(1), heard: Mutex::default() });
+    let bench = Setup { guard: Some(cap as Arc<dyn Guard>), ..Setup::new(provider.url()) }.start().await;
+    let gone = bench.post("/v1/messages").body(messages(true)).leave().await;
+    until(&provider, 1).await;
+    drop(gone);
+    let ended = bench.books.wait(1).await;
+    assert_eq!((ended[0].end, ended[0].cost), (ExchangeEnd::ClientGone, None));
+    let (status, body) = bench.post("/v1/messages").body(messages(true)).text().await;
+    assert_eq!(status, 403, "what was asked is assumed to be paid for: {body}");
+    let totals = bench.capability.close().await;
+    assert!(totals.known_cost == Micros::ZERO && totals.assumed >= Micros::new(1), "{totals:?}");
+    assert_eq!(provider.seen().len(), 1);
 }
 
 /// Asks until the provider has seen so many requests.

@@ -1,7 +1,7 @@
 //! The file of a tape.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -177,6 +177,9 @@ impl Writer {
     /// Opens a tape to write on from its last whole line.
     pub(super) fn open(path: &Path) -> Result<Self, CassetteError> {
         let broken = |source| CassetteError::Io { path: path.to_owned(), source };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(broken)?;
+        }
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(broken)?;
         let mut bytes = Vec::new();
