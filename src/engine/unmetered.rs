@@ -11,7 +11,7 @@ use crate::runtime::GatewayDoors;
 
 /// No gateway.
 #[derive(Default)]
-pub struct Metering;
+pub struct Metering(());
 
 impl Metering {
     #[expect(clippy::unused_self, reason = "the shape of the one with a gateway")]
@@ -19,7 +19,7 @@ impl Metering {
         None
     }
 
-    #[expect(clippy::unused_self, clippy::unused_async, reason = "the shape of the one with a gateway")]
+    #[expect(clippy::unused_async, reason = "the shape of the one with a gateway")]
     pub(crate) async fn shutdown(&self) {}
 }
 
@@ -61,7 +61,7 @@ impl Metered {
 }
 
 /// Every session goes by itself.
-#[expect(clippy::unused_async, clippy::unnecessary_wraps, reason = "the shape of the one with a gateway")]
+#[expect(clippy::unused_async, reason = "the shape of the one with a gateway")]
 pub(crate) async fn open(_: &Arc<Attempt>, _: Begins<'_>) -> Result<Option<Metered>, Failure> {
     Ok(None)
 }

@@ -18,7 +18,7 @@ use super::server::Core;
 const BREATH: Duration = Duration::from_millis(50);
 
 /// How long a connection may take to say what it wants. A client that says nothing holds a file descriptor of the host.
-const INTRODUCTION: Duration = Duration::from_mins(2);
+const INTRODUCTION: Duration = Duration::from_secs(120);
 
 fn server() -> http1::Builder {
     let mut server = http1::Builder::new();
