@@ -51,7 +51,7 @@
 //! |---|---|---|
 //! | `cli` | the program `refrain` | yes |
 //! | `docker` | `runtime::docker`: containers as a runtime | yes |
-//! | `gateway` | [`gateway`]: the meter between harnesses and model providers | yes |
+//! | `gateway` | `gateway`: the meter between harnesses and model providers | yes |
 //! | `test-util` | `refrain::testing`: fakes of the clock and the runtime, the conformance suite of runtimes | no |
 //!
 //! # Layers
@@ -63,7 +63,7 @@
 //! | L5 | [`host`] |
 //! | L4 | [`report`] |
 //! | L3 | [`engine`] |
-//! | L2 | [`runtime`], [`workspace`], [`harness`], [`evaluator`], [`script`], [`store`], [`gateway`] |
+//! | L2 | [`runtime`], [`workspace`], [`harness`], [`evaluator`], [`script`], [`store`], `gateway` |
 //! | L1 | [`config`], [`budget`], [`retry`], [`clock`] |
 //! | L0 | [`domain`], [`redact`] |
 
