@@ -187,7 +187,7 @@ impl Exchange {
         if !self.route.api.is_billed() {
             return self.stop();
         }
-        self.stop()?;
+        self.tape_holds()?;
         self.session.pass().await.map_err(Self::halted)?;
         self.entry.passes();
         Ok(())
@@ -195,11 +195,15 @@ impl Exchange {
 
     /// Looks whether the session may make another request.
     fn stop(&self) -> Result<(), Halt> {
-        if let Some(message) = self.core.cassette.as_ref().and_then(Cassette::broken) {
-            let message = format!("no exchange can be recorded any more: {message}");
-            return Err(Halt::Refused(RefusalKind::Limit, message));
-        }
+        self.tape_holds()?;
         self.session.stop().map_or(Ok(()), |stop| Err(Self::halted(stop)))
+    }
+
+    /// Looks whether what a cassette is to keep can still be kept: an answer that is paid for would be lost.
+    fn tape_holds(&self) -> Result<(), Halt> {
+        self.core.cassette.as_ref().and_then(Cassette::broken).map_or(Ok(()), |message| {
+            Err(Halt::Refused(RefusalKind::Limit, format!("no exchange can be recorded any more: {message}")))
+        })
     }
 
     /// Both are final: clients must not try again for minutes.

@@ -154,11 +154,7 @@ impl Session {
         let mut state = self.state();
         let others = state.passing;
         let promised = Micros::new(state.totals.dearest.get().saturating_mul(i64::from(others)));
-        let room = others == 0
-            || self.terms.guard.as_ref().is_none_or(|guard| {
-                let totals = state.totals;
-                guard.may_pass(&totals, promised)
-            });
+        let room = others == 0 || self.terms.guard.as_ref().is_none_or(|guard| guard.may_pass(&state.totals, promised));
         state.passing += u32::from(room);
         room
     }
