@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use serde_json::Value as Json;
 
 use super::control::{Terminated, nanos, thread_cpu};
 use super::convert::{Bounds, from_json, to_json, type_name};
 use super::error::{ScriptError, ScriptErrorKind, load_error};
+use super::garbage::Garbage;
 use super::limits::ScriptLimits;
 use super::run::plain_failure;
 use super::vm::{KEPT, LIBRARIES, compile};
@@ -66,10 +66,9 @@ impl Adapter {
         .map_err(failed)?;
         let environment = environment(&lua).map_err(failed)?;
         lua.sandbox(true).map_err(failed)?;
-        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().goal(150).step_multiplier(400).step_size(256)));
         let own = Arc::clone(&budget);
-        lua.set_interrupt(move |_| own.interrupt());
-        lua.set_memory_limit(lua.used_memory().saturating_add(limits.memory)).map_err(failed)?;
+        lua.set_interrupt(move |lua| own.interrupt(lua));
+        budget.garbage.begin(&lua).map_err(failed)?;
         let chunk = compile(&lua, &format!("={name}"), text.as_bytes(), environment, false)
             .map_err(|error| load_error(name, text, &plain_failure(&error).message))?;
         let table: Value = budget.within(|| chunk.call(()))?;
@@ -194,6 +193,7 @@ struct Budget {
     began: AtomicU64,
     fires: AtomicU32,
     over: AtomicBool,
+    garbage: Garbage,
 }
 
 impl Budget {
@@ -205,6 +205,7 @@ impl Budget {
             began: AtomicU64::new(0),
             fires: AtomicU32::new(0),
             over: AtomicBool::new(false),
+            garbage: Garbage::new(limits.memory),
         }
     }
 
@@ -223,10 +224,13 @@ impl Budget {
         result.map_err(|error| plain_failure(&error))
     }
 
-    fn interrupt(&self) -> mlua::Result<VmState> {
+    fn interrupt(&self, lua: &Lua) -> mlua::Result<VmState> {
         let over = self.over.load(Ordering::Relaxed)
             || (self.fires.fetch_add(1, Ordering::Relaxed).is_multiple_of(FIRES) && self.look());
-        if over { Err(mlua::Error::external(Terminated)) } else { Ok(VmState::Continue) }
+        if over {
+            return Err(mlua::Error::external(Terminated));
+        }
+        self.garbage.collect_in_time(lua).map(|()| VmState::Continue)
     }
 
     fn look(&self) -> bool {

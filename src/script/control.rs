@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 
 use super::error::Frame;
 use super::frames;
+use super::garbage::Garbage;
 use super::limits::ScriptLimits;
 use super::stop::StopHandle;
 
@@ -63,6 +64,7 @@ pub(crate) struct Control {
     /// CPU nanoseconds at the last host call.
     mark: AtomicU64,
     memory: AtomicUsize,
+    garbage: Garbage,
 }
 
 impl Control {
@@ -89,6 +91,7 @@ impl Control {
             poll_began: AtomicU64::new(0),
             mark: AtomicU64::new(0),
             memory: AtomicUsize::new(0),
+            garbage: Garbage::new(limits.memory),
         }
     }
 
@@ -154,6 +157,12 @@ impl Control {
         self.memory.load(Ordering::Relaxed)
     }
 
+    /// Begins to limit the memory of a VM that is set up.
+    pub(crate) fn begin_memory(&self, lua: &Lua) -> mlua::Result<()> {
+        self.saw_memory(self.garbage.begin(lua)?);
+        Ok(())
+    }
+
     /// Notes how much memory the VM holds.
     pub(crate) fn saw_memory(&self, bytes: usize) {
         self.memory.fetch_max(bytes, Ordering::Relaxed);
@@ -164,6 +173,7 @@ impl Control {
         if !self.ending() {
             self.look(lua);
             if !self.ending() {
+                self.garbage.collect_in_time(lua)?;
                 return Ok(VmState::Continue);
             }
         }

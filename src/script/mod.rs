@@ -21,6 +21,7 @@ mod frames;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod garbage;
 mod gate;
 mod idle;
 mod library;

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use mlua::chunk::{ChunkMode, Compiler};
-use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
 use super::api::{SHAPES, TEST_SHAPES};
@@ -143,21 +142,10 @@ pub(crate) fn build(gate: &Arc<Gate>, files: &Files) -> mlua::Result<Lua> {
     lua.set_app_data(Environments { script, std });
 
     lua.sandbox(true)?;
-    // Luau collects in small steps, and without an emergency collection when memory ends. With its own settings, garbage
-    // of large strings (prompts, diffs) would outrun it. In kilobytes and percent of it.
-    lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().goal(150).step_multiplier(400).step_size(256)));
-    lua.gc_restart();
     let control = Arc::clone(&gate.control);
     lua.set_interrupt(move |lua| control.interrupt(lua));
-    let used = lua.used_memory();
-    control_memory(&lua, gate, used)?;
+    gate.control.begin_memory(&lua)?;
     Ok(lua)
-}
-
-fn control_memory(lua: &Lua, gate: &Gate, used: usize) -> mlua::Result<()> {
-    lua.set_memory_limit(used.saturating_add(gate.limits.memory))?;
-    gate.control.saw_memory(used);
-    Ok(())
 }
 
 fn seed(globals: &Table, seed: u64) -> mlua::Result<()> {
