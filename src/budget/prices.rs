@@ -276,10 +276,12 @@ impl PriceTable {
         self
     }
 
-    /// Finds the price of a model: overrides first, then the entry that names it most exactly.
+    /// Finds the price of a model: overrides first, then the entry that names it most exactly. A dated release that no entry
+    /// names has the price of its alias: `gpt-5-2025-08-07` that of `gpt-5`.
     #[must_use]
     pub fn find(&self, model: &str) -> Option<&Price> {
-        best(&self.overrides, model).or_else(|| best(&self.rows, model))
+        let find = |model| best(&self.overrides, model).or_else(|| best(&self.rows, model));
+        find(model).or_else(|| find(undated(model)?))
     }
 
     /// Returns what a session's tokens cost; `None` for a model without a price and where [`Price::cost`] is unknown.
@@ -292,6 +294,18 @@ impl PriceTable {
     pub fn entries(&self) -> impl Iterator<Item = &Price> {
         self.overrides.iter().chain(&self.rows).map(|row| &row.price)
     }
+}
+
+/// Takes the date off the end of a model's name: `-2025-08-07`, `-20250929` or `@20250929`.
+fn undated(model: &str) -> Option<&str> {
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (name, last) = model.rsplit_once(['-', '@'])?;
+    if digits(last, 8) && last.starts_with("20") {
+        return Some(name);
+    }
+    let (name, month) = name.rsplit_once('-')?;
+    let (name, year) = name.rsplit_once('-')?;
+    (digits(last, 2) && digits(month, 2) && digits(year, 4) && year.starts_with("20")).then_some(name)
 }
 
 fn best<'a>(rows: &'a [Row], model: &str) -> Option<&'a Price> {

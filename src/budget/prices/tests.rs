@@ -171,3 +171,26 @@ fn what_a_cache_keeps_for_an_hour_has_its_own_rate() {
     let sonnet = bundled.find("claude-sonnet-4-5-20250929").expect("an entry");
     assert_eq!(sonnet.cost_with_long(&usage(0, 1_000_000, 0, 0), Some(1_000_000)), Some(Micros::new(6_000_000)));
 }
+
+#[test_case("m-5", Some("m-5"); "itself")]
+#[test_case("m-5-2025-08-07", Some("m-5"); "a date with hyphens")]
+#[test_case("m-5-20250807", Some("m-5"); "a date without")]
+#[test_case("m-5@20250807", Some("m-5"); "a date behind a sign")]
+#[test_case("m-5-2025-09-01", Some("m-5-2025-09-01"); "one that has an entry")]
+#[test_case("m-5-mini", None; "another model")]
+#[test_case("m-5-08-07", None; "no year")]
+#[test_case("2025-08-07", None; "nothing but a date")]
+fn a_dated_release_has_the_price_of_its_alias(model: &str, expected: Option<&str>) {
+    let prices = table(&[entry("m-5", FIVE), entry("m-5-2025-09-01", FIVE)].concat());
+    assert_eq!(prices.find(model).map(|price| price.model.as_str()), expected);
+}
+
+#[test_case("claude-sonnet-4-5-20250929", 3_000_000; "anthropic")]
+#[test_case("claude-opus-5", 5_000_000; "not the next minor version")]
+#[test_case("claude-opus-5-5", 4_000_000; "the next minor version")]
+#[test_case("gpt-5-2025-08-07", 1_250_000; "openai")]
+#[test_case("gemini-2.5-flash-lite", 100_000; "gemini")]
+fn bundled_models_cost_what_their_page_says(model: &str, a_million_in: i64) {
+    let prices = PriceTable::bundled().expect("the table is right");
+    assert_eq!(prices.cost(model, &usage(1_000_000, 0, 0, 0)), Some(Micros::new(a_million_in)));
+}
