@@ -315,7 +315,7 @@ async fn a_session_over_its_cost_is_stopped_while_it_runs() {
     assert_eq!(result.end, SessionEnd::Limit { limit: LimitKind::Cost, message });
     assert_eq!(result.reading.cost, Some(Micros::new(700_000)));
     // A price goes before what the harness reports.
-    bed.options.price = Some(Arc::new(|usage| usage.input.map(|tokens| Micros::new(tokens.cast_signed()))));
+    bed.options.price = Some(Arc::new(|usage, _| usage.input.map(|tokens| Micros::new(tokens.cast_signed()))));
     let result = bed.play("[{cost: 9}, {usage: {input: 600000}}, {hang: true}]", None).await;
     assert!(result.end.reason().contains("$0.6000 spent"), "{:?}", result.end);
     bed.close().await;

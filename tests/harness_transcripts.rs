@@ -49,6 +49,23 @@ fn tokens_are_those_that_were_served(harness: &str, case: &str, served: [u64; 4]
 }
 
 #[test]
+fn what_claude_codes_cache_keeps_for_an_hour_is_read_where_it_is_told() {
+    assert_eq!(read("claude-code", "edit").cache_write_long, Some(0));
+    assert_eq!(read("claude-code", "sigkill_during_tool").cache_write_long, None);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude-code/edit");
+    let told = std::fs::read_to_string(folder.join("stdout")).unwrap();
+    let told =
+        told.replace(r#""cacheCreationEphemeral1hInputTokens":0"#, r#""cacheCreationEphemeral1hInputTokens":2000"#);
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("stdout");
+    std::fs::write(&log, told).unwrap();
+    let entry = harness_manifests::entry("claude-code", serde_json::Value::Null);
+    let reader = DeclarativeHarness::new(&entry, Path::new("refrain")).unwrap().reader();
+    let reading = read_logs(reader, &[(Stream::Stdout, log)], Some(0)).unwrap();
+    assert_eq!((reading.usage.cache_write, reading.cache_write_long), (Some(2045), Some(2000)));
+}
+
+#[test]
 fn costs_are_those_of_the_session() {
     // 0.01740975, to the nearest millionth.
     assert_eq!(read("claude-code", "edit").cost, Some(Micros::new(17_410)));

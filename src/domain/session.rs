@@ -80,6 +80,11 @@ pub enum SessionEnd {
         /// Its words.
         message: String,
     },
+    /// What the user wrote lets it not go on: it asked for a model without a price although a ceiling is to hold.
+    Misconfigured {
+        /// What of it, and what to do.
+        message: String,
+    },
     /// The environment, the connection or the log was lost.
     Lost {
         /// What is known.
@@ -101,6 +106,7 @@ impl SessionEnd {
             Self::AgentFailed { .. }
             | Self::Refused { .. }
             | Self::Provider { .. }
+            | Self::Misconfigured { .. }
             | Self::Lost { .. }
             | Self::Cancelled => SessionStatus::Failed,
         }
@@ -116,6 +122,7 @@ impl SessionEnd {
             | Self::Limit { message, .. }
             | Self::NotStarted { message }
             | Self::Provider { message, .. }
+            | Self::Misconfigured { message }
             | Self::Lost { message } => message.clone(),
             Self::TimedOut { timer, limit, elapsed } => format!(
                 "{} timeout of {:.1} s after {:.1} s",

@@ -51,6 +51,8 @@ pub(crate) fn of_session(end: &SessionEnd) -> Option<Failure> {
         SessionEnd::Limit { limit, message } => Failure::Limit { limit, message },
         SessionEnd::NotStarted { message } => Failure::NotStarted { message },
         SessionEnd::Provider { fault, message } => Failure::Provider { fault, message },
+        // Whatever the agent asked for: what it costs is for the run's author to say.
+        SessionEnd::Misconfigured { message } => Failure::Configuration { message },
         SessionEnd::Lost { message } => Failure::LogLost { message },
         SessionEnd::Cancelled => Failure::Cancelled,
     })

@@ -66,11 +66,13 @@ pub enum EngineError {
         /// Which, and what of them.
         changed: Vec<Changed>,
     },
-    /// The budget is capped and a model has no price.
-    #[error("the budget is capped, but nobody knows what `{model}` costs")]
+    /// A ceiling in money is to hold and a model has no price.
+    #[error("{ceiling}, but nobody knows what `{model}` costs")]
     Unpriced {
         /// The model.
         model: String,
+        /// Which ceiling.
+        ceiling: &'static str,
     },
     /// A folder of the run cannot be made or written.
     #[error("cannot {action} `{}`", path.display())]
@@ -108,7 +110,7 @@ impl EngineError {
                     .to_owned(),
             ),
             Self::Unpriced { .. } => Some(
-                "add a price to a file under `prices/`, or set `allow_unpriced: true` to run without a cap for it"
+                "add its price to a file that `prices` names, or set `allow_unpriced: true` to run without a cap for it"
                     .to_owned(),
             ),
             Self::UnknownRuntime { name, .. } if name == "docker" => {

@@ -15,7 +15,8 @@ use crate::gateway::{
     Bodies, Capability, Gateway, GatewayError, GatewayOptions, Grant, Guard, Key, Listen, Recorder, RecorderError,
     Totals,
 };
-use crate::harness::ceiling::Ceiling;
+use crate::harness::ceiling::{Ceiling, Reached};
+use crate::redact::printable;
 use crate::runtime::GatewayDoors;
 use crate::store::{CapturedBodies, Store};
 
@@ -187,6 +188,18 @@ pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<O
     Ok(Some(Metered { capability, base_url, ceiling, seen }))
 }
 
+/// Says that a request is refused because nobody knows what it costs.
+fn unpriced(model: Option<&str>, limit: Micros) -> String {
+    let what = match model {
+        Some(model) => format!("the model `{}` has no price", printable(model)),
+        None => "the request names no model that can be read, so it has no price".to_owned(),
+    };
+    format!(
+        "{what}, and a ceiling of {limit} applies to the session: nothing was sent; add its price to a file that `prices` \
+         names, or set `allow_unpriced: true` in the run file to let it pass uncounted"
+    )
+}
+
 /// Tells whether a harness that gets no key may have its own, such as a login in its image: a provider that wants a key would
 /// refuse it without.
 fn brings_its_own(plan: &RunPlan, model: &Model) -> bool {
@@ -219,8 +232,23 @@ impl Guard for SessionGuard {
         };
         let limit = self.own.filter(|own| live >= *own).or(shared)?;
         // Before the harness hears of it: what it prints about it is not why the session ends.
-        self.ceiling.reach(limit, live);
+        self.ceiling.reach(Reached::Cost { limit, spent: live });
         Some(format!("cost limit of {limit} reached: {live} spent"))
+    }
+
+    fn refuses_unpriced(&self, model: Option<&str>) -> Option<String> {
+        self.seen.store(true, Ordering::SeqCst);
+        if self.attempt.context.services.plan.allow_unpriced {
+            return None;
+        }
+        let shared = {
+            let book = lock(&self.attempt.sessions);
+            book.purse.left_to(self.session, book.spent())
+        };
+        let limit = self.own.into_iter().chain(shared).min()?;
+        let message = unpriced(model, limit);
+        self.ceiling.reach(Reached::Unpriced(message.clone()));
+        Some(message)
     }
 
     fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {

@@ -1,7 +1,9 @@
 //! Whose figures count for a session, and where they differ. Pure: nothing is merged.
 
 use crate::domain::session::SessionEnd;
-use crate::domain::{Micros, SessionRecord, Usage, UsageSource};
+use crate::domain::{Micros, SessionRecord, Usage, UsageSource, is_same_model};
+use crate::redact::printable;
+use crate::store::ModelUse;
 
 /// What the gateway saw of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +83,39 @@ fn discrepancies(record: &SessionRecord, tolerance: f64) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Notes where a session was answered by another model than it asked for, or asked for none of what it was told to use, and
+/// what of it has no price.
+pub(crate) fn models(record: &mut SessionRecord, uses: &[ModelUse], is_priced: impl Fn(&str) -> bool) {
+    for ModelUse { asked, served, calls, unknown_costs } in uses {
+        if let (Some(asked), Some(served)) = (asked, served)
+            && !is_same_model(asked, served)
+        {
+            let (asked, served) = (printable(asked), printable(served));
+            record
+                .discrepancies
+                .push(format!("model: asked for `{asked}`, answered by `{served}` ({calls} request(s))"));
+        }
+        let counted = served.as_ref().or(asked.as_ref());
+        let same = asked.as_ref().filter(|asked| counted.is_some_and(|counted| is_same_model(asked, counted)));
+        let has_price = counted.into_iter().chain(same).any(|model| is_priced(model));
+        if *unknown_costs > 0 && !has_price {
+            let model = counted.map_or_else(|| "one that is not named".to_owned(), |model| printable(model));
+            record.warnings.push(format!(
+                "model `{model}` has no price: what {unknown_costs} request(s) to it cost is unknown, and no ceiling holds them"
+            ));
+        }
+    }
+    let asked: Vec<&str> = uses.iter().filter_map(|used| used.asked.as_deref()).collect();
+    // A name without a version is an alias of the harness's own, such as `sonnet`.
+    let is_versioned = record.model.bytes().any(|byte| byte.is_ascii_digit());
+    if is_versioned && !asked.is_empty() && !asked.iter().any(|asked| is_same_model(&record.model, asked)) {
+        let others = asked.iter().map(|asked| format!("`{}`", printable(asked))).collect::<Vec<_>>().join(", ");
+        record
+            .discrepancies
+            .push(format!("model: it was to use `{}`, and no request asked for that: {others}", record.model));
+    }
 }
 
 /// Tells whether two figures differ by more than a share of the larger one.
@@ -173,6 +208,46 @@ mod tests {
             settle(&mut record, NOTHING, 0.0);
             assert_eq!((record.usage, record.cost), (Usage::UNKNOWN, None));
         }
+    }
+
+    fn used(asked: &str, served: &str, unknown_costs: u32) -> ModelUse {
+        ModelUse { asked: Some(asked.to_owned()), served: Some(served.to_owned()), calls: 3, unknown_costs }
+    }
+
+    #[test]
+    fn another_model_than_the_one_that_was_asked_is_told() {
+        let mut record = SessionRecord { model: "claude-sonnet-4-5".to_owned(), ..reported(Usage::ZERO, None) };
+        let as_usual = [
+            used("claude-sonnet-4-5", "claude-sonnet-4-5-20250929", 0),
+            used("claude-haiku-4-5", "claude-haiku-4-5-20251001", 0),
+        ];
+        models(&mut record, &as_usual, |_| true);
+        assert!(record.discrepancies.is_empty() && record.warnings.is_empty(), "{record:?}");
+        models(&mut record, &[used("claude-sonnet-4-5", "claude-haiku-4-5-20251001", 0)], |_| true);
+        let told = "model: asked for `claude-sonnet-4-5`, answered by `claude-haiku-4-5-20251001` (3 request(s))";
+        assert_eq!(record.discrepancies, [told]);
+    }
+
+    #[test]
+    fn a_harness_that_asks_for_another_model_by_itself_is_told() {
+        let mut record = SessionRecord { model: "gemini-2.5-pro".to_owned(), ..reported(Usage::ZERO, None) };
+        models(&mut record, &[used("gemini-2.5-flash", "gemini-2.5-flash", 0)], |_| true);
+        let told = "model: it was to use `gemini-2.5-pro`, and no request asked for that: `gemini-2.5-flash`";
+        assert_eq!(record.discrepancies, [told]);
+        let mut alias = SessionRecord { model: "sonnet".to_owned(), ..reported(Usage::ZERO, None) };
+        models(&mut alias, &[used("claude-sonnet-4-5", "claude-sonnet-4-5", 0)], |_| true);
+        assert!(alias.discrepancies.is_empty(), "{alias:?}");
+    }
+
+    #[test]
+    fn what_has_no_price_is_told() {
+        let mut record = SessionRecord { model: "alias".to_owned(), ..reported(Usage::ZERO, None) };
+        // An alias with a price, served by a dated release; one whose cost is unknown since its stream broke off.
+        models(&mut record, &[used("m-1", "m-1-20250929", 1)], |model| model == "m-1");
+        assert!(record.warnings.is_empty(), "{record:?}");
+        models(&mut record, &[used("m-1", "n-2", 2)], |model| model == "m-1");
+        assert_eq!(record.warnings.len(), 1);
+        assert!(record.warnings[0].starts_with("model `n-2` has no price: what 2 request(s) to it cost is unknown"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Holds one session of an attempt: who runs it, what it may cost and take, what is kept of it.
 
 mod book;
+mod count;
 mod record;
 
 use std::path::{Path, PathBuf};
@@ -16,12 +17,11 @@ use super::casting::{choose_harness, choose_model, own_reviewer};
 use super::metering::{self, Begins, Metered};
 use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
-use super::{accounts, ending, pacing, reconcile};
-use crate::budget::Price;
+use super::{accounts, ending, pacing};
 use crate::config::gateway::Route;
 use crate::domain::failure::{ProviderFault, Timer};
 use crate::domain::session::SessionEnd;
-use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage, UsageSource};
+use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage};
 use crate::harness::session::{self, SessionOptions, SessionResult};
 use crate::harness::{AgentEvent, Harness, HarnessError, SessionRequest};
 use crate::runtime::{Limits, RuntimeError};
@@ -85,7 +85,7 @@ pub(crate) async fn hold(attempt: &Arc<Attempt>, mut call: SessionCall, setup: S
         Err(error) => record::broken_off(attempt, &setup, &call, began, error),
     };
     if let Some(seen) = seen {
-        count(attempt, &setup, &mut record, seen);
+        count::by_gateway(attempt, &setup, &mut record, seen).await;
     }
     keep(attempt, &record, &spool).await?;
     if seen.is_some_and(|seen| seen.broken) {
@@ -108,12 +108,6 @@ fn goes_through_gateway(attempt: &Attempt, setup: &Setup) -> bool {
     let plan = &attempt.context.services.plan;
     let entry = plan.harnesses.iter().find(|entry| entry.name == setup.harness.name());
     entry.is_some_and(|entry| plan.route(entry, &setup.model) == Route::Gateway)
-}
-
-/// The share by which a harness's figures may differ from the gateway's.
-fn tolerance(attempt: &Attempt, harness: &str) -> f64 {
-    let harnesses = &attempt.context.services.plan.harnesses;
-    harnesses.iter().find(|entry| entry.name == harness).map_or(0.0, |entry| entry.manifest.tolerance)
 }
 
 /// Sets a session up and holds it, for who keeps no journal.
@@ -179,12 +173,8 @@ pub(crate) async fn take_up_log(
         let cost = left.cost.filter(|_| left.open == 0);
         let usage = if left.open == 0 { left.usage } else { Usage::UNKNOWN };
         let (requests, known_cost) = (left.calls, left.known_cost);
-        count(
-            attempt,
-            &setup,
-            &mut record,
-            Seen { requests, billed: requests, usage, cost, known_cost, broken: false },
-        );
+        let seen = Seen { requests, billed: requests, usage, cost, known_cost, broken: false };
+        count::by_gateway(attempt, &setup, &mut record, seen).await;
     }
     Ok(Some(match keep(attempt, &record, &options.folder).await {
         Ok(()) => answer(attempt, record),
@@ -361,18 +351,9 @@ fn refuse(attempt: &Attempt, error: &HarnessError) -> HostError {
     }
 }
 
-/// Books a session by what the gateway saw of it.
-fn count(attempt: &Attempt, setup: &Setup, record: &mut SessionRecord, seen: Seen) {
-    reconcile::settle(record, seen, tolerance(attempt, setup.harness.name()));
-    if record.usage_source == Some(UsageSource::Gateway) {
-        let price = attempt.context.services.prices.find(&setup.model.name);
-        record.price = record.cost.and(price).map(Price::origin);
-    }
-}
-
 fn price_of(attempt: &Attempt, model: &Model) -> Option<Arc<session::Price>> {
     let price = attempt.context.services.prices.find(&model.name)?.clone();
-    Some(Arc::new(move |usage: &Usage| price.cost(usage)))
+    Some(Arc::new(move |usage: &Usage, long| price.cost_with_long(usage, long.or(Some(0)))))
 }
 
 /// Turns live events into signs of life, until the session ends. `provider` is the one whose sessions a refusal slows
@@ -427,6 +408,7 @@ async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result
 fn fatal(attempt: &Attempt, record: &SessionRecord) -> Option<Failure> {
     match &record.end {
         SessionEnd::Provider { .. }
+        | SessionEnd::Misconfigured { .. }
         | SessionEnd::Lost { .. }
         | SessionEnd::TimedOut { timer: Timer::Task | Timer::Run, .. } => ending::of_session(&record.end),
         SessionEnd::Cancelled if attempt.over.load(Ordering::SeqCst) => None,

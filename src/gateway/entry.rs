@@ -8,7 +8,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use tokio::task::JoinHandle;
 
 use super::capture::Capture;
-use super::cassette::{RecordedAnswer, RecordedRequest};
+use super::cassette::{Cassette, RecordedAnswer, RecordedRequest};
 use super::pace::Slot;
 use super::pause::PauseReader;
 use super::protocol::{AnswerReader, Api, Asked, Fed, Route, Told};
@@ -16,7 +16,7 @@ use super::server::Core;
 use super::session::Session;
 use super::taping::Taping;
 use crate::budget::Price;
-use crate::domain::{Exchange, ExchangeEnd, Micros, Usage};
+use crate::domain::{Exchange, ExchangeEnd, Micros, Usage, is_same_model};
 use crate::redact::printable;
 
 /// The longest message that is kept, in characters.
@@ -136,6 +136,18 @@ impl Entry {
             exchange.retry = self.session.failures(&asked.fingerprint);
             line.fingerprint = Some(asked.fingerprint.clone());
         }
+    }
+
+    /// Says why a request is refused whose model has no price, where ceilings are to hold.
+    pub(super) fn unpriced(&self) -> Option<String> {
+        let model = self.line.as_ref()?.exchange.model_asked.as_deref();
+        let core = &self.core;
+        let is_priced = model.is_some_and(|model| core.options.prices.find(model).is_some());
+        let is_free = core.cassette.as_ref().is_some_and(Cassette::plays);
+        if is_priced || is_free || self.session.terms.base.tells_cost() {
+            return None;
+        }
+        self.session.terms.guard.as_ref()?.refuses_unpriced(model)
     }
 
     /// The exchange was let pass by the session's ceilings.
@@ -328,8 +340,8 @@ fn usage(end: ExchangeEnd, told: Option<&Told>) -> Usage {
     }
 }
 
-/// The price of an exchange, by the model that answered, or the one that was asked where that one has no price. What a provider
-/// itself says that it cost counts where there is no price at all.
+/// What an exchange costs by the price of its model; unknown without one. What a provider itself says that it cost counts
+/// then.
 fn cost(core: &Core, exchange: &Exchange, cache_write_long: Option<u64>) -> Option<Micros> {
     if exchange.usage == Usage::ZERO {
         return Some(Micros::ZERO);
@@ -337,19 +349,29 @@ fn cost(core: &Core, exchange: &Exchange, cache_write_long: Option<u64>) -> Opti
     price(core, exchange)?.cost_with_long(&exchange.usage, cache_write_long)
 }
 
-/// What must be assumed of an exchange that broke off before the provider told anything of it: that it read the request.
+/// What must be assumed of an exchange beyond what is known for ceilings to hold: where it broke off before the provider told
+/// anything, that its request was read; where another model than the one that was asked answered, and has no price, that
+/// it costs as much as the one that was asked.
 fn assumed(core: &Core, exchange: &Exchange) -> Micros {
     const BYTES_OF_A_TOKEN: u64 = 4;
-    if exchange.cost.is_some() || exchange.usage.input.is_some() {
-        return Micros::ZERO;
-    }
-    let usage = Usage { input: Some(exchange.request_bytes / BYTES_OF_A_TOKEN), ..Usage::ZERO };
-    price(core, exchange).and_then(|price| price.cost(&usage)).unwrap_or_default()
+    let own = price(core, exchange);
+    let usage = match exchange.usage.input {
+        _ if exchange.cost.is_some() => return Micros::ZERO,
+        None => Usage { input: Some(exchange.request_bytes / BYTES_OF_A_TOKEN), ..Usage::ZERO },
+        Some(_) if own.is_none() => exchange.usage.as_told(),
+        Some(_) => return Micros::ZERO,
+    };
+    let asked = || exchange.model_asked.as_ref().and_then(|model| core.options.prices.find(model));
+    own.or_else(asked).and_then(|price| price.cost(&usage)).unwrap_or_default()
 }
 
+/// Returns the price of the model that answered. That of the one that was asked counts where nothing tells of another one.
 fn price<'a>(core: &'a Core, exchange: &Exchange) -> Option<&'a Price> {
-    let models = [&exchange.model_served, &exchange.model_asked];
-    models.into_iter().flatten().find_map(|model| core.options.prices.find(model))
+    let find = |model: &String| core.options.prices.find(model);
+    match (exchange.model_asked.as_ref(), exchange.model_served.as_ref()) {
+        (Some(asked), Some(served)) => find(served).or_else(|| find(asked).filter(|_| is_same_model(asked, served))),
+        (asked, served) => served.or(asked).and_then(find),
+    }
 }
 
 fn one_line(message: &str) -> String {

@@ -20,7 +20,7 @@ pub enum GatewayError {
         listen: Listen,
     },
     /// A place cannot be listened on.
-    #[error("the gateway cannot listen on {listen}: {source}")]
+    #[error("the gateway cannot listen on {listen}")]
     Bind {
         /// The place.
         listen: Listen,

@@ -1,6 +1,7 @@
 //! One exchange: the request is read, let through, sent to the provider, and its answer passed back.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +75,20 @@ fn coding(headers: &HeaderMap) -> Option<String> {
         .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
         .collect();
     (!named.is_empty()).then(|| named.join(", "))
+}
+
+/// Tells whether a body broke off because it is framed wrongly, such as by a chunk size that is no number, rather than
+/// because its client went away.
+fn is_malformed(error: &hyper::Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let kind = inner.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if matches!(kind, Some(ErrorKind::InvalidInput | ErrorKind::InvalidData)) {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
 }
 
 impl Exchange {
@@ -154,6 +169,10 @@ impl Exchange {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 tracing::debug!(error = causes(&error), "a request did not come to its end");
+                if is_malformed(&error) {
+                    let message = format!("the request's body cannot be read: {}", causes(&error));
+                    return Halt::Refused(RefusalKind::Malformed, message);
+                }
                 Halt::Ended
             })?;
             let Ok(piece) = frame.into_data() else { continue };
@@ -188,6 +207,9 @@ impl Exchange {
             return self.stop();
         }
         self.tape_holds()?;
+        if let Some(message) = self.entry.unpriced() {
+            return Err(Halt::Refused(RefusalKind::Unpriced, message));
+        }
         self.session.pass().await.map_err(Self::halted)?;
         self.entry.passes();
         Ok(())

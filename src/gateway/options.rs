@@ -176,6 +176,15 @@ pub trait Guard: Send + Sync {
     /// Returns why the next request of a session with these totals is refused; `None` lets it pass.
     fn refuses(&self, totals: &Totals) -> Option<String>;
 
+    /// Returns why a request for a model without a price is refused, where a ceiling in money is to hold: nobody could tell
+    /// what of it is used up. `model` is `None` where the request names none that can be read. By default it passes.
+    ///
+    /// Not asked where nobody bills, nor where the provider tells in each answer what that cost.
+    fn refuses_unpriced(&self, model: Option<&str>) -> Option<String> {
+        let _ = model;
+        None
+    }
+
     /// Tells whether a billed request may pass beside others that are under way, which will probably cost `promised`; if
     /// not, it waits until one of them has ended. So no burst of requests passes a ceiling.
     fn may_pass(&self, totals: &Totals, promised: Micros) -> bool;

@@ -55,6 +55,8 @@ fn worth_another_try(kind: RefusalKind) -> bool {
         RefusalKind::Unauthorized
         | RefusalKind::NotFound
         | RefusalKind::Limit
+        | RefusalKind::Unpriced
+        | RefusalKind::Malformed
         | RefusalKind::TooLarge
         | RefusalKind::Parted => false,
     }

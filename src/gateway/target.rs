@@ -41,6 +41,12 @@ impl Base {
         host == "anthropic.com" || host.ends_with(".anthropic.com")
     }
 
+    /// Tells whether its answers say what they cost: those of OpenRouter do, each of them.
+    pub(super) fn tells_cost(&self) -> bool {
+        let host = self.authority.host();
+        host == "openrouter.ai" || host.ends_with(".openrouter.ai")
+    }
+
     /// Returns the address of a route.
     pub(super) fn address(&self, route: &Route) -> Result<Uri, String> {
         route.below(&self.url).parse().map_err(|error| format!("the request's path is none: {error}"))

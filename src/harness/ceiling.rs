@@ -6,26 +6,39 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::Micros;
 
+/// Why a session may ask for nothing more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reached {
+    /// It wanted to go on when it had spent all that it may.
+    Cost {
+        /// The most it may spend.
+        limit: Micros,
+        /// What it had spent.
+        spent: Micros,
+    },
+    /// What it asked for has no price, so that no ceiling can hold; the text says what, and what to do.
+    Unpriced(String),
+}
+
 /// Says once that a session may spend no more. What the harness prints from then on is about that, whatever it says.
 #[derive(Debug, Default)]
 pub struct Ceiling {
-    reached: OnceLock<(Micros, Micros)>,
+    reached: OnceLock<Reached>,
     signal: CancellationToken,
 }
 
 impl Ceiling {
-    /// Takes note that the session wanted to go on when it had spent `spent`, and `limit` was all it may. Only the first
-    /// note counts. Call it before the harness learns of it.
-    pub fn reach(&self, limit: Micros, spent: Micros) {
-        if self.reached.set((limit, spent)).is_ok() {
+    /// Takes note of why the session may not go on. Only the first note counts. Call it before the harness learns of it.
+    pub fn reach(&self, why: Reached) {
+        if self.reached.set(why).is_ok() {
             self.signal.cancel();
         }
     }
 
-    /// Returns the limit and what was spent, once it is reached.
+    /// Returns why, once it is reached.
     #[must_use]
-    pub fn reached(&self) -> Option<(Micros, Micros)> {
-        self.reached.get().copied()
+    pub fn reached(&self) -> Option<&Reached> {
+        self.reached.get()
     }
 
     /// Waits until it is reached.

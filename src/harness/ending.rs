@@ -22,6 +22,8 @@ pub(super) enum Stop {
         /// What it had cost.
         spent: Micros,
     },
+    /// It asked for a model without a price although a ceiling is to hold.
+    Unpriced(String),
     /// It printed nothing at all for so long.
     Silent(Duration),
     /// It had printed its terminal record and did not end.
@@ -87,6 +89,7 @@ fn by_limit(evidence: Evidence<'_>) -> Option<SessionEnd> {
             let message = format!("cost limit of {limit} reached: {spent} spent");
             return Some(SessionEnd::Limit { limit: LimitKind::Cost, message });
         }
+        Some(Stop::Unpriced(message)) => return Some(SessionEnd::Misconfigured { message: message.clone() }),
         Some(Stop::Silent(limit)) => {
             let message = format!("it printed nothing within {:.1} s", limit.as_secs_f64());
             return Some(SessionEnd::NotStarted { message });

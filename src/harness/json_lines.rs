@@ -43,6 +43,8 @@ pub struct JsonLinesReader {
     /// Pieces of a message that is not complete.
     parts: String,
     tally: Tally,
+    /// What of the cache writes is kept for an hour.
+    long_writes: Tally,
     turns: Option<u64>,
     tools: u64,
     session: Option<String>,
@@ -64,6 +66,7 @@ impl JsonLinesReader {
             text: None,
             parts: String::new(),
             tally: Tally::default(),
+            long_writes: Tally::default(),
             turns: None,
             tools: 0,
             session: None,
@@ -75,7 +78,7 @@ impl JsonLinesReader {
         let rule = &self.rules[index];
         if rule.is == LineMeaning::Restart {
             // What came before belongs to sessions that this one resumed.
-            self.tally = Tally::default();
+            (self.tally, self.long_writes) = (Tally::default(), Tally::default());
             self.records.clear();
             (self.text, self.turns, self.tools) = (None, None, 0);
             return;
@@ -94,6 +97,7 @@ impl JsonLinesReader {
             self.turns = Some(turns);
         }
         let once = rule.once.as_ref().and_then(|path| path.text(line));
+        self.long_writes.usage(rule.mode, once.clone(), rule.long_writes(line));
         if let Some(usage) = self.tally.usage(rule.mode, once, rule.usage(line)) {
             events.push(AgentEvent::Usage(usage));
         }
@@ -227,6 +231,7 @@ impl JsonLinesReader {
             outcome,
             text: self.text,
             usage: self.tally.total_usage(),
+            cache_write_long: self.long_writes.total_usage().cache_write,
             cost: self.tally.total_cost(),
             turns: self.turns,
             tool_calls: (self.started && self.counts_tools).then_some(self.tools),

@@ -137,6 +137,9 @@ pub struct Reading {
     pub text: Option<String>,
     /// Tokens of this session alone.
     pub usage: Usage,
+    /// How many of those that were written to the cache it keeps for an hour; `None` where the harness does not tell the two
+    /// apart.
+    pub cache_write_long: Option<u64>,
     /// Cost as the harness reports it.
     pub cost: Option<Micros>,
     /// Model turns.

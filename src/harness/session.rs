@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::ceiling::Ceiling;
+use super::ceiling::{Ceiling, Reached};
 use super::ending::{self, Evidence, Stop};
 use super::lines::LineSplitter;
 use super::logs::{read_again, read_kept};
@@ -23,8 +23,8 @@ use crate::domain::session::SessionEnd;
 use crate::domain::{Micros, Usage};
 use crate::runtime::{Captured, Chunk, Command, Environment, ExecEnd, ExecReport, Limits, Output, Stream};
 
-/// Prices tokens; `None` where no price is known.
-pub type Price = dyn Fn(&Usage) -> Option<Micros> + Send + Sync;
+/// Prices tokens, so many of the written ones being kept for an hour where that is told; `None` where no price is known.
+pub type Price = dyn Fn(&Usage, Option<u64>) -> Option<Micros> + Send + Sync;
 
 /// Hears what a session has cost by its live stream, and returns what it may cost at most if that is over it.
 pub type Meter = dyn Fn(Micros) -> Option<Micros> + Send + Sync;
@@ -88,8 +88,8 @@ impl SessionOptions {
         self.folder.join("stderr.log")
     }
 
-    fn cost_of(&self, usage: Option<&Usage>, reported: Option<Micros>) -> Option<Micros> {
-        self.price.as_ref().zip(usage).and_then(|(price, usage)| price(usage)).or(reported)
+    fn cost_of(&self, usage: Option<&Usage>, long: Option<u64>, reported: Option<Micros>) -> Option<Micros> {
+        self.price.as_ref().zip(usage).and_then(|(price, usage)| price(usage, long)).or(reported)
     }
 }
 
@@ -231,14 +231,14 @@ fn cut_off(log: &std::fs::Metadata, started_at: Timestamp) -> ExecReport {
 /// Takes the figures out of a reading that also counts the sessions it resumed.
 fn part_from_resumed(reading: &mut Reading, resumed: bool) {
     if reading.cumulative && resumed {
-        reading.usage = Usage::UNKNOWN;
+        (reading.usage, reading.cache_write_long) = (Usage::UNKNOWN, None);
         reading.cost = None;
         reading.warnings.push("the harness counts the resumed sessions too: tokens of this one are unknown".to_owned());
     }
 }
 
 fn over(options: &SessionOptions, reading: &Reading) -> Option<(Micros, Micros)> {
-    let spent = options.cost_of(Some(&reading.usage), reading.cost)?;
+    let spent = options.cost_of(Some(&reading.usage), reading.cache_write_long, reading.cost)?;
     options.max_cost.filter(|limit| spent > *limit).map(|limit| (limit, spent))
 }
 
@@ -340,7 +340,7 @@ impl<'a> Watch<'a> {
     }
 
     fn check_cost(&mut self) {
-        let Some(spent) = self.options.cost_of(self.usage.as_ref(), self.reported) else { return };
+        let Some(spent) = self.options.cost_of(self.usage.as_ref(), None, self.reported) else { return };
         let shared = self.options.meter.as_ref().and_then(|meter| meter(spent));
         let own = self.options.max_cost.filter(|limit| spent > *limit);
         if let Some(limit) = own.or(shared).filter(|_| self.finished.is_none()) {
@@ -348,15 +348,18 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn ceiling_reached(&self) -> Option<(Micros, Micros)> {
-        self.options.ceiling.as_ref()?.reached()
+    fn ceiling_reached(&self) -> Option<Reached> {
+        self.options.ceiling.as_ref()?.reached().cloned()
     }
 
     /// Stops the command at a ceiling, unless it had told its end before. A command that ended by itself meanwhile ended
     /// because of it.
     fn at_ceiling(&mut self) {
-        if let Some((limit, spent)) = self.ceiling_reached().filter(|_| self.finished.is_none()) {
-            self.stop(Stop::Cost { limit, spent });
+        if let Some(reached) = self.ceiling_reached().filter(|_| self.finished.is_none()) {
+            self.stop(match reached {
+                Reached::Cost { limit, spent } => Stop::Cost { limit, spent },
+                Reached::Unpriced(message) => Stop::Unpriced(message),
+            });
         }
     }
 

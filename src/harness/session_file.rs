@@ -140,13 +140,17 @@ fn together(output: Reading, file: Reading, only_unknown: bool) -> Reading {
             "it told no end: its tokens are those in its file, and a request under way is not in them".to_owned(),
         );
     }
-    let (usage, cumulative) =
-        if takes_numbers { (file.usage, file.cumulative) } else { (output.usage, output.cumulative) };
+    let (usage, cache_write_long, cumulative) = if takes_numbers {
+        (file.usage, file.cache_write_long, file.cumulative)
+    } else {
+        (output.usage, output.cache_write_long, output.cumulative)
+    };
     Reading {
         started: true,
         outcome: file.outcome.or(output.outcome),
         text: file.text.or(output.text),
         usage,
+        cache_write_long,
         cumulative,
         cost: if takes_numbers || !told { file.cost.or(output.cost) } else { output.cost },
         turns: file.turns.or(output.turns),

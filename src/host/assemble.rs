@@ -1,7 +1,7 @@
 //! Resolves a plan's names to things that act.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builder::Parts;
@@ -14,9 +14,10 @@ use super::reporting::Reporting;
 use super::run::Run;
 use crate::budget::PriceTable;
 use crate::config::RunPlan;
+use crate::config::gateway::{CassetteMode, Route};
 use crate::config::orchestrator_manifest::{OrchestratorManifest, Origin};
 use crate::config::plan::{HarnessEntry, OrchestratorEntry};
-use crate::domain::AttemptState;
+use crate::domain::{AttemptState, Model};
 #[cfg(not(feature = "gateway"))]
 use crate::engine::metering::Metering;
 use crate::engine::pacing::Pacer;
@@ -39,7 +40,7 @@ pub(super) async fn run(
     cancel: CancelHandle,
 ) -> Result<Run, Error> {
     let (runtime, notes) = usable_runtime(parts, &plan).await?;
-    let prices = prices(parts, &plan)?;
+    let prices = price_table(parts.prices.as_ref(), &plan.prices)?;
     refuse_unpriced(&prices, &plan)?;
     let harnesses = harnesses(parts, &plan, &*runtime)?;
     let scripts = plan.orchestrators.iter().map(script).collect::<Result<Vec<_>, Error>>()?;
@@ -126,14 +127,14 @@ fn runtime(parts: &Parts, name: &str) -> Result<Arc<dyn Runtime>, Error> {
     })
 }
 
-/// The table that comes with Refrain or the embedder's own, and before it the files that the run names.
-fn prices(parts: &Parts, plan: &RunPlan) -> Result<PriceTable, Error> {
+/// The table that comes with Refrain or the embedder's own, and before it these files, the last one first.
+pub(super) fn price_table(own: Option<&PriceTable>, files: &[PathBuf]) -> Result<PriceTable, Error> {
     let wrong = |message: &str| Error::new(ErrorKind::Configuration, message);
-    let mut table = match &parts.prices {
+    let mut table = match own {
         Some(prices) => prices.clone(),
         None => PriceTable::bundled().map_err(|error| wrong("the price table cannot be read").caused_by(error))?,
     };
-    for path in &plan.prices {
+    for path in files {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|error| wrong(&format!("the price file `{name}` cannot be read")).caused_by(error))?;
@@ -150,13 +151,24 @@ fn evaluator(parts: &Parts, plan: &RunPlan) -> Arc<dyn Evaluator> {
     parts.evaluator.clone().unwrap_or_else(default)
 }
 
-/// A cap that cannot see what is spent is no cap.
+/// A cap that cannot see what is spent is no cap. What the gateway counts it would refuse request by request.
 fn refuse_unpriced(prices: &PriceTable, plan: &RunPlan) -> Result<(), Error> {
-    if plan.budget.is_none() || plan.allow_unpriced {
-        return Ok(());
-    }
-    match plan.models.iter().find(|model| prices.find(&model.name).is_none()) {
-        Some(model) => Err(EngineError::Unpriced { model: model.name.clone() }.into()),
+    let limits = &plan.limits;
+    let ceilings = [
+        (plan.budget.is_some(), "the budget is capped"),
+        (limits.cell_cost.is_some(), "`limits.cell_cost` is set"),
+        (limits.session_cost.is_some(), "`limits.session_cost` is set"),
+    ];
+    let ceiling = ceilings.into_iter().find_map(|(is_set, name)| is_set.then_some(name));
+    let Some(ceiling) = ceiling.filter(|_| !plan.allow_unpriced) else { return Ok(()) };
+    let counted = |model: &Model| {
+        plan.budget.is_some()
+            || plan.gateway.cassette != CassetteMode::Replay
+                && plan.harnesses.iter().any(|entry| plan.route(entry, model) == Route::Gateway)
+    };
+    let unpriced = plan.models.iter().find(|model| prices.find(&model.name).is_none() && counted(model));
+    match unpriced {
+        Some(model) => Err(EngineError::Unpriced { model: model.name.clone(), ceiling }.into()),
         None => Ok(()),
     }
 }

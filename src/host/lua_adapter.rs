@@ -145,6 +145,7 @@ impl LuaReader {
             outcome,
             text: report.text.or(self.said).filter(|text| !text.trim().is_empty()),
             usage: report.usage.map(Counts::usage).unwrap_or_default(),
+            cache_write_long: None,
             cost: report.cost.and_then(dollars),
             turns: report.turns.and_then(whole),
             tool_calls: report.tool_calls.and_then(whole),

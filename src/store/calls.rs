@@ -215,7 +215,7 @@ impl CallSums {
 }
 
 /// A name for the process that a handle acts for; empty where it acts for none.
-fn host_of(acting: Option<&Owner>) -> String {
+pub(super) fn host_of(acting: Option<&Owner>) -> String {
     let owner = acting.and_then(|owner| to_json("host", owner).ok());
     owner.map(|owner| blake3::hash(owner.as_bytes()).to_hex()[..16].to_owned()).unwrap_or_default()
 }

@@ -16,6 +16,7 @@
 mod adoption;
 mod attempts;
 pub mod blob;
+mod call_models;
 mod calls;
 mod check;
 mod connection;
@@ -48,6 +49,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 pub use attempts::{AttemptRow, AttemptStart, Orphan};
+pub use call_models::ModelUse;
 pub use calls::{CallSums, CapturedBodies, CapturedCall, SessionMetering};
 pub use check::CheckReport;
 pub use connection::BUSY_TIMEOUT;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use refrain::clock::ManualClock;
 use refrain::domain::{Exchange, ExchangeEnd, Micros, Usage};
 use refrain::gateway::Stalls;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 
 use crate::provider::{Provider, Wire, anthropic};
@@ -379,4 +380,23 @@ async fn what_is_under_way_when_a_session_ends_gets_some_time_and_is_cut() {
     let exchange = &books.ended()[0];
     assert_eq!(exchange.end, ExchangeEnd::ClientGone);
     assert!(exchange.message.as_deref().is_some_and(|message| message.contains("session ended")));
+}
+
+#[tokio::test]
+async fn a_body_whose_pieces_cannot_be_told_apart_is_the_clients_mistake() {
+    let provider = Provider::play(|_, _| async { None }).await;
+    let bench = Bench::start(provider.url()).await;
+    let mut stream = tokio::net::TcpStream::connect(bench.address()).await.expect("connects");
+    let (path, token) = (bench.capability.path(), bench.capability.token());
+    let request = format!(
+        "POST {path}/v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\ntransfer-encoding: chunked\r\n\r\n\
+         5\r\n{{\"mod\r\nno size\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.expect("writes");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("invalid_request_error"), "{answer}");
+    let ended = bench.books.wait(1).await.remove(0);
+    assert_eq!((ended.end, ended.status, ended.cost), (ExchangeEnd::Refused, Some(400), Some(Micros::ZERO)));
+    assert!(provider.seen().is_empty());
 }

@@ -18,8 +18,8 @@ const AGENT: &str = r#"
 import json, os, sys, time, urllib.request, urllib.error
 base, marks = sys.argv[1], sys.argv[2]
 
-def ask(text):
-    body = json.dumps({"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": text}]})
+def ask(text, model="claude-sonnet-4-5"):
+    body = json.dumps({"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": text}]})
     headers = {"content-type": "application/json", "x-api-key": os.environ["FAKE_KEY"]}
     request = urllib.request.Request(base + "/v1/messages", body.encode(), headers)
     with urllib.request.urlopen(request, timeout=300) as answer:

@@ -49,8 +49,11 @@ fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>) {
         if body.contains("hang") {
             thread::park();
         }
-        let answer = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"done"}],"stop_reason":"end_turn","usage":{"input_tokens":1000,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":100}}"#;
-        let answer = if counts { r#"{"input_tokens":1000}"# } else { answer };
+        let model = serves(&body);
+        let answer = format!(
+            r#"{{"id":"msg_1","type":"message","role":"assistant","model":"{model}","content":[{{"type":"text","text":"done"}}],"stop_reason":"end_turn","usage":{{"input_tokens":1000,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":100}}}}"#
+        );
+        let answer = if counts { r#"{"input_tokens":1000}"# } else { &answer };
         let mut stream = stream;
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());
@@ -60,8 +63,15 @@ fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>) {
     }
 }
 
+/// Returns the model that answers: the one that is asked, or the one that the prompt wants: `as NAME`.
+fn serves(body: &str) -> String {
+    let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    let prompt = body["messages"][0]["content"].as_str().unwrap_or_default();
+    prompt.strip_prefix("as ").or(body["model"].as_str()).unwrap_or("claude-sonnet-4-5").to_owned()
+}
+
 /// Reads a request with its body, which has a length or comes in chunks.
-fn request(reader: &mut BufReader<&TcpStream>) -> Option<(Asked, String)> {
+pub(crate) fn request(reader: &mut BufReader<&TcpStream>) -> Option<(Asked, String)> {
     let line = |reader: &mut BufReader<&TcpStream>| {
         let mut line = String::new();
         (reader.read_line(&mut line).ok()? > 0).then(|| line.trim_end().to_owned())

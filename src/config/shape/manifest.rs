@@ -182,6 +182,11 @@ const USAGE: Section = Section {
         optional("output", Kind::Line, "Output tokens."),
         optional("cache_read", Kind::Line, "Tokens read from the cache."),
         optional("cache_write", Kind::Line, "Tokens written to the cache."),
+        optional(
+            "cache_write_long",
+            Kind::Line,
+            "Tokens written to the cache to be kept for an hour, a part of `cache_write`.",
+        ),
         optional("reasoning", Kind::Line, "Reasoning tokens, a part of the output."),
     ],
 };

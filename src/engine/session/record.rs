@@ -21,7 +21,9 @@ pub(super) fn of_result(attempt: &Attempt, setup: &Setup, call: &SessionCall, re
     let redact = |text: &String| attempt.context.services.redactor.redact(text).into_string();
     let reading = &result.reading;
     let price = attempt.context.services.prices.find(&setup.model.name);
-    let priced = price.and_then(|price| price.cost(&reading.usage));
+    // Where the harness does not tell the two apart, all of it counts as kept for the usual time.
+    let long = reading.cache_write_long.or(Some(0));
+    let priced = price.and_then(|price| price.cost_with_long(&reading.usage, long));
     SessionRecord {
         index: setup.index,
         phase: call.phase.clone(),
@@ -128,6 +130,7 @@ fn redact_end(end: SessionEnd, redact: impl Fn(&String) -> String) -> SessionEnd
         SessionEnd::Limit { limit, message } => SessionEnd::Limit { limit, message: redact(&message) },
         SessionEnd::NotStarted { message } => SessionEnd::NotStarted { message: redact(&message) },
         SessionEnd::Provider { fault, message } => SessionEnd::Provider { fault, message: redact(&message) },
+        SessionEnd::Misconfigured { message } => SessionEnd::Misconfigured { message: redact(&message) },
         SessionEnd::Lost { message } => SessionEnd::Lost { message: redact(&message) },
         end @ (SessionEnd::Completed | SessionEnd::TimedOut { .. } | SessionEnd::Cancelled) => end,
     }

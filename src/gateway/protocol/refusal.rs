@@ -16,6 +16,10 @@ pub enum RefusalKind {
     NotFound,
     /// The session has spent what it may.
     Limit,
+    /// The model has no price, and a ceiling is to hold.
+    Unpriced,
+    /// The pieces in which the request's body comes cannot be told apart.
+    Malformed,
     /// Too many requests; all cells wait together.
     RateLimited {
         /// How long to wait.
@@ -39,12 +43,13 @@ impl RefusalKind {
     /// [`RefusalKind::Limit`] is 403 for all. A client that tries again spends minutes on a session that is over: 429 and
     /// every 5xx are tried again for up to five minutes, and 401 for three by Claude Code, which takes it for a token to be
     /// renewed. After a 403 Claude Code, Gemini CLI, opencode and mini-swe-agent make no further request; Codex makes five
-    /// within seconds. [`RefusalKind::Parted`] is as final.
+    /// within seconds. [`RefusalKind::Parted`] and [`RefusalKind::Unpriced`] are as final.
     const fn status(self) -> u16 {
         match self {
             Self::Unauthorized => 401,
             Self::NotFound => 404,
-            Self::Limit | Self::Parted => 403,
+            Self::Limit | Self::Unpriced | Self::Parted => 403,
+            Self::Malformed => 400,
             Self::RateLimited { .. } => 429,
             Self::Unreachable => 502,
             Self::Stalled => 504,
@@ -57,7 +62,8 @@ impl RefusalKind {
         match self {
             Self::Unauthorized => "authentication_error",
             Self::NotFound => "not_found_error",
-            Self::Limit | Self::Parted => "permission_error",
+            Self::Limit | Self::Unpriced | Self::Parted => "permission_error",
+            Self::Malformed => "invalid_request_error",
             Self::RateLimited { .. } => "rate_limit_error",
             Self::Unreachable | Self::Unavailable => "api_error",
             Self::Stalled => "timeout_error",
@@ -71,6 +77,8 @@ impl RefusalKind {
             Self::Unauthorized => ("invalid_request_error", Some("invalid_api_key")),
             Self::NotFound => ("invalid_request_error", Some("not_found")),
             Self::Limit => ("invalid_request_error", Some("spend_limit_reached")),
+            Self::Unpriced => ("invalid_request_error", Some("model_without_price")),
+            Self::Malformed => ("invalid_request_error", Some("malformed_request")),
             Self::Parted => ("invalid_request_error", Some("cassette_parted")),
             Self::RateLimited { .. } => ("requests", Some("rate_limit_exceeded")),
             Self::Unreachable | Self::Stalled | Self::Unavailable => ("server_error", None),
@@ -82,11 +90,11 @@ impl RefusalKind {
         match self {
             Self::Unauthorized => "UNAUTHENTICATED",
             Self::NotFound => "NOT_FOUND",
-            Self::Limit | Self::Parted => "PERMISSION_DENIED",
+            Self::Limit | Self::Unpriced | Self::Parted => "PERMISSION_DENIED",
             Self::RateLimited { .. } => "RESOURCE_EXHAUSTED",
             Self::Unreachable | Self::Unavailable => "UNAVAILABLE",
             Self::Stalled => "DEADLINE_EXCEEDED",
-            Self::TooLarge => "INVALID_ARGUMENT",
+            Self::Malformed | Self::TooLarge => "INVALID_ARGUMENT",
         }
     }
 }

@@ -69,6 +69,12 @@ impl Rule {
         usage
     }
 
+    /// Returns the part of what was written to the cache that it keeps for an hour, as the class of its whole.
+    pub(super) fn long_writes(&self, line: &Value) -> Usage {
+        let told = self.usage.iter().find(|(class, _)| class == "cache_write_long");
+        Usage { cache_write: told.and_then(|(_, tokens)| tokens.whole(line)), ..Usage::UNKNOWN }
+    }
+
     /// Returns every path that the rule may look at.
     pub(super) fn paths(&self) -> Vec<&[String]> {
         let conditions = self.when.iter().map(Condition::path);

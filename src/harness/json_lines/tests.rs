@@ -264,3 +264,17 @@ fn what_was_before_a_restart_is_of_another_session() {
     assert_eq!((reading.cost, reading.text.as_deref()), (Some(Micros::new(250_000)), Some("now")));
     assert_eq!((reading.outcome, reading.warnings.len()), (Some(Outcome::Completed), 0));
 }
+
+#[test_case(&[("cache_write", "models.*.written"), ("cache_write_long", "models.*.hour")], Some(21); "told apart")]
+#[test_case(&[("cache_write", "models.*.written")], None; "what is not told is not zero")]
+fn what_the_cache_keeps_for_an_hour(paths: &[(&str, &str)], long: Option<u64>) {
+    let usage = paths.iter().map(|(class, path)| ((*class).to_owned(), (*path).to_owned())).collect();
+    let told = LineRule { usage, usage_mode: UsageMode::Sum, ..rule(&[], LineMeaning::Data, None) };
+    let mut reader = JsonLinesReader::new(&JsonLinesSpec { rules: vec![told] });
+    let first = r#"{"models":{"a":{"written":30,"hour":20},"b":{"written":5,"hour":1}}}"#;
+    for line in [first, r#"{"models":{"a":{"written":7,"hour":0}}}"#] {
+        reader.record(line.as_bytes(), &mut Vec::new());
+    }
+    let reading = reader.conclude();
+    assert_eq!((reading.usage.cache_write, reading.cache_write_long), (Some(42), long));
+}

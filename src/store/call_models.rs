@@ -1,0 +1,53 @@
+//! Which models a session's requests asked for, and which answered.
+
+use rusqlite::params;
+
+use super::Store;
+use super::calls::host_of;
+use super::row::Columns;
+use super::worker::Ticket;
+use crate::domain::AttemptId;
+
+/// Requests of a session that asked for the same model and were answered by the same one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelUse {
+    /// The model that they asked for.
+    pub asked: Option<String>,
+    /// The model that answered; unknown where no answer told it.
+    pub served: Option<String>,
+    /// How many they are.
+    pub calls: u32,
+    /// Of how many the cost is unknown.
+    pub unknown_costs: u32,
+}
+
+impl Store {
+    /// Returns the models of a session that is not stored yet, as this host's gateway saw them, in the order in which they
+    /// were asked first. Requests that nobody bills, and refused ones, are not among them.
+    pub fn session_models(&self, attempt: &AttemptId, session: u32) -> Ticket<Vec<ModelUse>> {
+        let (host, attempt) = (host_of(self.acting.as_deref()), attempt.clone());
+        self.read(move |tx| {
+            let mut statement = tx.prepare_cached(
+                "SELECT model_asked, model_served, count(*) AS calls, count(*) - count(cost_micros) AS unknown_costs
+                 FROM captured_calls
+                 WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND session = ?4 AND host = ?5
+                   AND booked_as IS NULL AND outcome IS NOT 'refused'
+                   AND api NOT IN ('anthropic_count_tokens', 'gemini_count_tokens', 'models')
+                 GROUP BY model_asked, model_served ORDER BY min(number)",
+            )?;
+            let whose = params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number, session, host];
+            let mut rows = statement.query(whose)?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Columns::of(row);
+                found.push(ModelUse {
+                    asked: row.known_text("model_asked")?,
+                    served: row.known_text("model_served")?,
+                    calls: row.small("calls")?,
+                    unknown_costs: row.small("unknown_costs")?,
+                });
+            }
+            Ok(found)
+        })
+    }
+}
