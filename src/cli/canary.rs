@@ -1,307 +1,250 @@
-//! `refrain doctor --canary`: plants keys in a run of this very program and proves that nothing it left holds them.
-//!
-//! The proof has two halves: no file, no column and no line of output holds a piece of a key, and the places where a key
-//! must have come by hold the marker that took its place. Without the second half a run that did nothing would pass.
+//! `refrain canary`: the smallest questions to each provider, and what the meter counts of them against what the provider
+//! itself says.
 
-use std::fs;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+mod ask;
+mod question;
+mod told;
 
-use flate2::read::MultiGzDecoder;
+use std::net::SocketAddr;
+
 use serde::Serialize;
 
+use self::question::{Api, Question};
+use super::providers::{self, Choice};
+use super::run::eprint_line;
 use super::{Failed, Outcome, exit, output};
-use crate::store::Store;
+use crate::config::RunPlan;
+use crate::domain::{Micros, Trace, Usage};
+use crate::host::StandaloneGateway;
+use crate::report::text;
 
-/// The project that the canary runs: relative path and content.
-const FILES: &[(&str, &str)] = &[
-    ("runs/canary.yaml", include_str!("canary/run.yaml")),
-    ("tasks/canary/task.yaml", include_str!("canary/task.yaml")),
-    ("tasks/canary/repo/README", "nothing is to be done here\n"),
-    ("tasks/canary/tests/hidden.sh", include_str!("canary/hidden.sh")),
-    ("agent.sh", include_str!("canary/agent.sh")),
-    ("orchestrators/canary-sings/orchestrator.toml", SINGS),
-    ("orchestrators/canary-sings/runner.lua", include_str!("canary/sings.lua")),
-    ("orchestrators/canary-fails/orchestrator.toml", FAILS),
-    ("orchestrators/canary-fails/runner.lua", include_str!("canary/fails.lua")),
-];
-
-const SINGS: &str = "slug = \"canary-sings\"\nname = \"Canary sings\"\ndescription = \"Says what it knows.\"\n\
-                     runner = \"runner.lua\"\napi = 1\n";
-const FAILS: &str = "slug = \"canary-fails\"\nname = \"Canary fails\"\ndescription = \"Says it in an error.\"\n\
-                     runner = \"runner.lua\"\napi = 1\n";
-
-/// Where a key must have come by, as what is scanned calls it.
-const REACHED: &[&str] = &[
-    "run_results.harness_stdout",
-    "run_results.harness_stderr",
-    "run_results.test_output",
-    "run_results.diff",
-    "run_results.error_message",
-    "attempts.record_json",
-    "sessions.record_json",
-    "events.event_json",
-    "journal.answer",
-    "run_record.json",
-    "diff.patch",
-    "stdout.log.gz",
-    "stderr.log.gz",
-    "output of `refrain run`",
-    "output of `refrain show`",
-];
-
-/// What takes a key's place.
-const MARKER: &[u8] = b"[redacted:REFRAIN_CANARY_";
-
-/// The first line of the key of several lines.
-const BLOCK_HEAD: &str = "canary block";
-
-/// Bytes of a piece: long enough to be nothing else, short enough to find what was cut.
-const PIECE: usize = 12;
-
-/// What the scan came to.
-#[derive(Debug, Default, Serialize)]
-struct Findings {
-    /// Where a piece of a key is.
-    leaks: Vec<String>,
-    /// Where the marker of a key is.
-    markers: Vec<String>,
-    /// Where no marker is although a key came by: the proof is void.
-    unproven: Vec<&'static str>,
-    files: usize,
-    columns: usize,
+/// Ask each provider the smallest question, and check the meter's numbers against the provider's own
+///
+/// Through a gateway of its own it asks by each interface of a provider, streaming and not, compares the tokens that the
+/// meter counts with those in the provider's answer, and the input with what the provider's counter says where it has one.
+/// That costs a few tokens each. (`refrain doctor --canary` is something else: it looks for keys that leak.)
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  refrain canary\n  refrain canary --provider anthropic --model claude-haiku-4-5\n  \
+                        refrain canary --provider lab=http://127.0.0.1:8000/v1 --model my-model --json\n\n\
+                        Exit codes: 0 all numbers agree, 1 some differ or a provider gave none, 2 usage or configuration, \
+                        4 store"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    choice: providers::Args,
+    /// The model to ask for; by default that of the run file, or a small one of a known provider
+    #[arg(long)]
+    model: Option<String>,
+    /// An interface to ask by; may be given several times. By default those of a known provider, and `chat` for others
+    #[arg(long, value_enum)]
+    api: Vec<Api>,
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
 }
 
-pub(super) fn main(json: bool) -> Outcome {
-    let dir = tempfile::Builder::new().prefix("refrain-canary-").tempdir()?;
-    let keys = [("REFRAIN_CANARY_LINE", line_key()), ("REFRAIN_CANARY_BLOCK", block_key())];
-    write_project(dir.path())?;
-    let needles = Needles::of(keys.iter().map(|(_, key)| key.as_str()));
-    let outputs = carry_out(dir.path(), &keys)?;
-    let findings = scan(dir.path(), &outputs, &needles)?;
-    report(&findings, json)?;
-    Ok(if findings.leaks.is_empty() && findings.unproven.is_empty() { exit::OK } else { exit::LEAKED })
+/// What is to be asked, and how it is shown.
+#[derive(Debug, Default)]
+pub(super) struct Wish {
+    pub(super) model: Option<String>,
+    pub(super) apis: Vec<Api>,
+    pub(super) json: bool,
 }
 
-/// A key of one line, with characters that JSON, URLs and shells write in other ways.
-fn line_key() -> String {
-    format!("canary-{}\"+={}\\&{}", random(), random(), random())
+/// What came of one question.
+#[derive(Debug, Serialize)]
+struct Finding {
+    provider: String,
+    api: Api,
+    stream: bool,
+    model_asked: String,
+    model_served: Option<String>,
+    /// What the meter counted.
+    counted: Usage,
+    /// What the provider's answer says.
+    told: Usage,
+    /// The input by the provider's counter, where it has one.
+    counter_input: Option<u64>,
+    cost_micros: Option<Micros>,
+    differences: Vec<String>,
+    /// Why nothing was compared.
+    error: Option<String>,
 }
 
-/// A key of several lines.
-fn block_key() -> String {
-    format!("{BLOCK_HEAD}\n{}{}\n{}{}", random(), random(), random(), random())
-}
-
-fn random() -> String {
-    uuid::Uuid::new_v4().simple().to_string()[..20].to_owned()
-}
-
-fn write_project(dir: &Path) -> Result<(), Failed> {
-    for (name, content) in FILES {
-        let path = dir.join(name);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(path, content.replace("[agent]", &dir.join("agent.sh").display().to_string()))?;
+impl Finding {
+    fn agrees(&self) -> bool {
+        self.error.is_none() && self.differences.is_empty()
     }
-    Ok(())
 }
 
-/// Runs the project with this very program, everything logged, and looks at it as a user would.
-fn carry_out(dir: &Path, keys: &[(&str, String)]) -> Result<Vec<(&'static str, Vec<u8>)>, Failed> {
-    let program = std::env::current_exe()?;
-    let cells = [
-        "agent__line__canary__r1__orch-canary-sings",
-        "agent__block__canary__r1__orch-canary-sings",
-        "agent__line__canary__r1__orch-canary-fails",
-        "agent__block__canary__r1__orch-canary-fails",
-    ];
-    let mut commands: Vec<(&'static str, Vec<&str>)> = vec![
-        (
-            "output of `refrain run`",
-            vec!["run", "runs/canary.yaml", "--progress", "json", "--orchestrator-dir", "orchestrators"],
-        ),
-        ("output of `refrain results`", vec!["results", "--json"]),
-        ("output of `refrain status`", vec!["status"]),
-    ];
-    for cell in cells {
-        commands.push(("output of `refrain show`", vec!["show", cell]));
-        commands.push(("output of `refrain show`", vec!["show", cell, "--json"]));
-    }
-    let mut outputs = Vec::new();
-    for (name, args) in commands {
-        let mut command = Command::new(&program);
-        command.args(args).current_dir(dir).stdin(Stdio::null()).env("REFRAIN_LOG", "trace").env_remove("REFRAIN_DB");
-        if name.ends_with("run`") {
-            command.envs(keys.iter().map(|(name, key)| (name, key.as_str())));
-        }
-        let ran = command.output()?;
-        outputs.push((name, ran.stdout));
-        outputs.push((name, ran.stderr));
-    }
-    Ok(outputs)
+pub(super) fn main(args: &Args) -> Outcome {
+    let choice = args.choice.choose(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    run(choice, &Wish { model: args.model.clone(), apis: args.api.clone(), json: args.json })
 }
 
-/// Pieces of keys in every form, as a hash set would find them: by their first bytes.
-struct Needles(Vec<Vec<u8>>);
-
-impl Needles {
-    fn of<'a>(keys: impl Iterator<Item = &'a str>) -> Self {
-        let mut pieces = Vec::new();
-        for key in keys {
-            for form in forms(key) {
-                pieces.extend(form.windows(PIECE).map(<[u8]>::to_vec));
+/// Asks all that is to be asked; the exit code says whether all numbers agree.
+pub(super) fn run(choice: Choice, wish: &Wish) -> Outcome {
+    let Choice { plan, names, options } = choice;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let findings = runtime.block_on(async {
+        let mut gateway = StandaloneGateway::start(options).await?;
+        let mut findings = Vec::new();
+        for provider in &names {
+            let apis = if wish.apis.is_empty() { Api::usual(provider) } else { wish.apis.as_slice() };
+            for (api, stream) in apis.iter().flat_map(|api| [(*api, false), (*api, true)]) {
+                let model = model(provider, api, wish, plan.as_ref());
+                findings.push(find(&mut gateway, provider, Question { api, stream, model }).await?);
             }
         }
-        pieces.sort();
-        pieces.dedup();
-        Self(pieces)
+        gateway.close().await;
+        Ok::<_, Failed>(findings)
+    })?;
+    let agree = findings.iter().all(Finding::agrees);
+    if wish.json {
+        output::write_json(&serde_json::json!({"schema": 1, "agree": agree, "findings": findings}))?;
+    } else {
+        show(&findings)?;
     }
-
-    fn occur_in(&self, text: &[u8]) -> bool {
-        text.windows(PIECE).any(|window| self.0.binary_search_by(|piece| piece.as_slice().cmp(window)).is_ok())
-    }
+    Ok(if agree { exit::OK } else { exit::DIFFERS })
 }
 
-/// A key line by line, in hex, and in base64 behind any number of other bytes. What JSON and URLs make of it keeps pieces
-/// of it as they are. A first line that is the same in every key, as in a key block, is no secret.
-fn forms(key: &str) -> Vec<Vec<u8>> {
-    use data_encoding::{BASE64_NOPAD, HEXLOWER};
-    let mut forms = vec![HEXLOWER.encode(key.as_bytes()).into_bytes()];
-    forms.extend(key.lines().filter(|line| *line != BLOCK_HEAD).map(|line| line.as_bytes().to_vec()));
-    for shift in 0..3usize {
-        let mut padded = vec![0; shift];
-        padded.extend_from_slice(key.as_bytes());
-        let encoded = BASE64_NOPAD.encode(&padded).into_bytes();
-        // The characters at both ends hold bits of the neighbours too.
-        forms.push(encoded[(shift * 8).div_ceil(6)..padded.len() * 8 / 6].to_vec());
-    }
-    forms
+/// Which model is asked for; empty where nothing says.
+fn model(provider: &str, api: Api, wish: &Wish, plan: Option<&RunPlan>) -> String {
+    let of_plan = || plan?.models.iter().find(|model| model.provider == provider).map(|model| model.name.clone());
+    let known = || question::small_model(provider, api).map(str::to_owned);
+    wish.model.clone().or_else(of_plan).or_else(known).unwrap_or_default()
 }
 
-fn scan(dir: &Path, outputs: &[(&'static str, Vec<u8>)], needles: &Needles) -> Result<Findings, Failed> {
-    let mut findings = Findings::default();
-    for (name, text) in outputs {
-        findings.look((*name).to_owned(), text, needles);
-    }
-    let mut files = Vec::new();
-    list(dir, &mut files)?;
-    findings.files = files.len();
-    for path in files {
-        let name = path.strip_prefix(dir).unwrap_or(&path).display().to_string();
-        findings.look(format!("name of {name}"), name.as_bytes(), needles);
-        findings.look(name, &content(&path)?, needles);
-    }
-    let store = Store::open_read_only(&dir.join("refrain.db"))?;
-    findings.columns = store.columns_with(|_| true).wait()?.len();
-    let pieces = Needles(needles.0.clone());
-    findings.leaks.extend(store.columns_with(move |text| pieces.occur_in(text)).wait()?);
-    findings.markers.extend(store.columns_with(|text| contains(text, MARKER)).wait()?);
-    let reached = |place: &str| findings.markers.iter().any(|marker| marker.ends_with(place));
-    findings.unproven = REACHED.iter().copied().filter(|place| !reached(place)).collect();
-    Ok(findings)
-}
-
-impl Findings {
-    fn look(&mut self, name: String, text: &[u8], needles: &Needles) {
-        if contains(text, MARKER) {
-            self.markers.push(name.clone());
+/// Asks one question, through a door of its own: what that has counted is of this question alone.
+async fn find(gateway: &mut StandaloneGateway, provider: &str, question: Question) -> Result<Finding, Failed> {
+    let address = gateway.address();
+    let door = gateway.open(provider, Trace::Check)?;
+    let asked = if question.model.is_empty() {
+        Err(anyhow::anyhow!("which model? name it by --model"))
+    } else {
+        ask::post(address, door, &question.path(), &question.body()).await
+    };
+    let told = asked.and_then(|answer| told::read(question.api, &answer));
+    // Before anything else is asked.
+    let (_, counted, cost_micros) = door.spent();
+    let mut finding = Finding {
+        provider: provider.to_owned(),
+        api: question.api,
+        stream: question.stream,
+        model_asked: question.model.clone(),
+        model_served: None,
+        counted,
+        told: Usage::UNKNOWN,
+        counter_input: None,
+        cost_micros,
+        differences: Vec::new(),
+        error: None,
+    };
+    match told {
+        Ok(told) => {
+            finding.differences = differences(&counted, &told.usage);
+            (finding.told, finding.model_served) = (told.usage, told.model);
         }
-        if needles.occur_in(text) {
-            self.leaks.push(name);
+        Err(error) => finding.error = Some(crate::redact::printable(&format!("{error:#}"))),
+    }
+    if let (Some((path, body)), None) = (question.counter(), &finding.error) {
+        let counter = ask::post(address, door, &path, &body).await;
+        match counter.and_then(|answer| told::counter(&answer)) {
+            Ok(count) => {
+                finding.counter_input = Some(count);
+                finding.differences.extend(counter_difference(count, &finding.told));
+            }
+            Err(error) => finding.error = Some(crate::redact::printable(&format!("its counter: {error:#}"))),
         }
     }
+    Ok(finding)
 }
 
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
+/// Compares class by class what the provider tells; what it does not tell is compared with nothing.
+fn differences(counted: &Usage, told: &Usage) -> Vec<String> {
+    let classes = [
+        ("input", counted.input, told.input),
+        ("output", counted.output, told.output),
+        ("cache read", counted.cache_read, told.cache_read),
+        ("cache write", counted.cache_write, told.cache_write),
+        ("reasoning", counted.reasoning, told.reasoning),
+    ];
+    classes
+        .into_iter()
+        .filter(|(_, counted, told)| told.is_some() && counted != told)
+        .map(|(name, counted, told)| format!("{name}: counted {}, told {}", tokens(counted), tokens(told)))
+        .collect()
 }
 
-fn list(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            list(&entry.path(), into)?;
-        } else if entry.file_type()?.is_file() {
-            into.push(entry.path());
-        }
+fn counter_difference(count: u64, told: &Usage) -> Option<String> {
+    let parts = [told.input, told.cache_read, told.cache_write];
+    let input = parts.into_iter().try_fold(0, |sum, part| Some(sum + part?))?;
+    (count != input).then(|| format!("input: the answer tells {input}, the provider's counter {count}"))
+}
+
+fn show(findings: &[Finding]) -> Result<(), Failed> {
+    let rows = findings.iter().map(|finding| {
+        let Finding { provider, api, stream, counted, .. } = finding;
+        let model = finding.model_served.as_ref().unwrap_or(&finding.model_asked);
+        let result = match &finding.error {
+            Some(error) => format!("NOT CHECKED: {error}"),
+            None if finding.differences.is_empty() => "agrees".to_owned(),
+            None => format!("DIFFERS: {}", finding.differences.join("; ")),
+        };
+        [
+            provider.clone(),
+            format!("{}{}", api.name(), if *stream { ", stream" } else { "" }),
+            model.clone(),
+            tokens(counted.input),
+            tokens(counted.cache_read),
+            tokens(counted.cache_write),
+            tokens(counted.output),
+            finding.counter_input.map_or_else(|| "-".to_owned(), |count| count.to_string()),
+            finding.cost_micros.map_or_else(|| "unknown".to_owned(), |cost| text::cost(Some(cost))),
+            result,
+        ]
+    });
+    let head = ["provider", "interface", "model", "in", "cached", "written", "out", "counter", "cost", "result"];
+    output::write(&output::table(head, rows))?;
+    let (agree, all) = (findings.iter().filter(|finding| finding.agrees()).count(), findings.len());
+    let known: Micros = findings.iter().filter_map(|finding| finding.cost_micros).sum();
+    let unknown = findings.iter().filter(|finding| finding.cost_micros.is_none()).count();
+    output::write(&format!("\n{agree} of {all} agree; {} spent\n", text::bounded_cost(known, unknown)))?;
+    if agree < all {
+        eprint_line("the calls are kept under the run `gateway`; see docs/guide/gateway.md");
     }
     Ok(())
 }
 
-/// What a file says, unpacked where it is compressed.
-fn content(path: &Path) -> std::io::Result<Vec<u8>> {
-    let bytes = fs::read(path)?;
-    if path.extension().is_none_or(|extension| extension != "gz") {
-        return Ok(bytes);
-    }
-    let mut plain = Vec::new();
-    MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut plain)?;
-    Ok(plain)
-}
-
-fn report(findings: &Findings, json: bool) -> Result<(), Failed> {
-    let ok = findings.leaks.is_empty() && findings.unproven.is_empty();
-    if json {
-        return output::write_json(&serde_json::json!({
-            "schema": 1,
-            "ok": ok,
-            "leaks": findings.leaks,
-            "unproven": findings.unproven,
-            "markers": findings.markers,
-            "files": findings.files,
-            "columns": findings.columns,
-        }));
-    }
-    for leak in &findings.leaks {
-        output::write(&format!("{:>12}  {}\n", "leaked", crate::redact::printable(leak)))?;
-    }
-    for place in &findings.unproven {
-        output::write(&format!("{:>12}  {place}: no key came by, so nothing is proved there\n", "unproven"))?;
-    }
-    output::write(&format!(
-        "{:>12}  {} files, {} columns and all output scanned; a key was taken out in {} places, {} hold one\n",
-        if ok { "ok" } else { "failed" },
-        findings.files,
-        findings.columns,
-        findings.markers.len(),
-        findings.leaks.len(),
-    ))
+fn tokens(count: Option<u64>) -> String {
+    count.map_or_else(|| "?".to_owned(), |count| count.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_piece_of_a_key_is_found_in_every_form() {
-        let key = line_key();
-        let needles = Needles::of(std::iter::once(key.as_str()));
-        let json = serde_json::to_string(&key).expect("a string");
-        for text in [
-            key.clone(),
-            key[8..28].to_owned(),
-            json,
-            data_encoding::BASE64.encode(key.as_bytes()),
-            data_encoding::BASE64.encode(format!("u:{key}").as_bytes()),
-            data_encoding::HEXLOWER.encode(key.as_bytes()),
-        ] {
-            assert!(needles.occur_in(format!("before {text} after").as_bytes()), "{text}");
-        }
-        assert!(!needles.occur_in(b"canary-sings and canary-fails say [redacted:REFRAIN_CANARY_LINE]"));
+    fn usage(input: u64, output: u64) -> Usage {
+        Usage { input: Some(input), output: Some(output), ..Usage::ZERO }
     }
 
     #[test]
-    fn what_is_compressed_is_unpacked() {
-        use std::io::Write as _;
-        let dir = tempfile::tempdir().expect("a folder");
-        let path = dir.path().join("stdout.log.gz");
-        let mut sink =
-            flate2::write::GzEncoder::new(fs::File::create(&path).expect("made"), flate2::Compression::fast());
-        sink.write_all(b"secret words").expect("written");
-        sink.finish().expect("written");
-        assert_eq!(content(&path).expect("read"), b"secret words");
+    fn what_is_told_is_compared_and_what_is_not_is_left_alone() {
+        let told = Usage { reasoning: None, ..usage(14, 5) };
+        assert_eq!(differences(&usage(14, 5), &told), Vec::<String>::new());
+        assert_eq!(differences(&usage(14, 4), &told), ["output: counted 4, told 5"]);
+        assert_eq!(
+            differences(&Usage::UNKNOWN, &Usage { input: Some(1), ..Usage::UNKNOWN }),
+            ["input: counted ?, told 1"]
+        );
+    }
+
+    #[test]
+    fn a_counter_counts_all_of_the_input() {
+        let told = Usage { cache_read: Some(10), ..usage(14, 5) };
+        assert_eq!(counter_difference(24, &told), None);
+        let differs = counter_difference(14, &told).expect("a difference");
+        assert_eq!(differs, "input: the answer tells 24, the provider's counter 14");
     }
 }

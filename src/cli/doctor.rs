@@ -19,7 +19,8 @@ pub(super) struct Args {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Instead plant keys in a run, let its agent print them in every form, and prove that nothing kept or shown holds one
+    /// Instead plant keys in a run, let its agent print them in every form, and prove that nothing kept or shown holds one.
+    /// (`refrain canary` is something else: it checks the meter of money.)
     #[arg(long)]
     canary: bool,
 }
@@ -51,7 +52,7 @@ const WANTED_DISK: u64 = 2 * 1024 * 1024 * 1024;
 
 pub(super) fn main(args: &Args) -> Outcome {
     if args.canary {
-        return super::canary::main(args.json);
+        return super::doctor_canary::main(args.json);
     }
     let mut findings = vec![
         program("git", &["--version"], State::Missing, "install git (Debian: `apt-get install git`)"),

@@ -10,7 +10,7 @@ pub(super) const NOT_SOLVED: u8 = 1;
 pub(super) const TESTS_FAILED: u8 = 1;
 /// `doctor --canary`: a key was found, or a place where one must be taken out was not reached.
 pub(super) const LEAKED: u8 = 1;
-/// `gateway --check`: the meter and a provider tell different numbers, or the provider told none.
+/// `canary`, `gateway --check`: the meter and a provider tell different numbers, or the provider told none.
 #[cfg(feature = "gateway")]
 pub(super) const DIFFERS: u8 = 1;
 /// The command line or a file that the user wrote is wrong.

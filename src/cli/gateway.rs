@@ -1,19 +1,18 @@
 //! `refrain gateway`: the meter alone, for programs that somebody starts by hand.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::run::{environment, eprint_line};
-use super::{Failed, Outcome, exit, gateway_check};
-use crate::config::gateway::{DEFAULT_PORT, KNOWN_PROVIDERS, KnownProvider, ProviderEntry, Recording};
-use crate::config::{LoadOptions, RunPlan, load};
+use super::dollars::dollars;
+use super::providers::{self, Choice};
+use super::run::eprint_line;
+use super::{Failed, Outcome, canary, exit};
+use crate::config::gateway::{DEFAULT_PORT, KnownProvider, Recording};
 use crate::domain::{Micros, Trace, Usage};
-use crate::host::{StandaloneDoor, StandaloneGateway, StandaloneOptions};
+use crate::host::{StandaloneDoor, StandaloneGateway};
 use crate::report::text;
 
 /// How often the totals are looked at.
@@ -25,32 +24,29 @@ const LOOK: Duration = Duration::from_secs(1);
 /// token that is good until the gateway ends. Whatever passes is counted, priced and kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  refrain gateway\n  refrain gateway --provider anthropic --max-cost 2\n  \
-                        refrain gateway --provider mine=http://127.0.0.1:8000/v1 --port 0\n  \
-                        refrain gateway --check --provider anthropic --model claude-haiku-4-5\n\n\
+                        LAB_API_KEY=… refrain gateway --provider lab=http://127.0.0.1:8000/v1 --port 0\n  \
+                        refrain gateway runs/nightly.yaml\n\n\
                         Exit codes: 0 it ended as asked, 1 --check found a difference, 2 usage or configuration, such as \
                         a port that is taken, 4 store")]
 pub(super) struct Args {
-    /// A run file whose gateway address, port, database and providers are to be used
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    choice: providers::Args,
     /// The address to listen at (127.0.0.1)
     #[arg(long)]
     host: Option<IpAddr>,
     /// The port to listen at (8877); 0 for a free one
     #[arg(long)]
     port: Option<u16>,
-    /// The database for what passes (`gateway.db`)
-    #[arg(long, value_name = "FILE")]
-    db: Option<PathBuf>,
-    /// A provider, or one's own as NAME=URL; may be given several times. By default those whose keys are set
-    #[arg(long, value_name = "NAME[=URL]")]
-    provider: Vec<String>,
-    /// Refuse further requests of a provider once they have cost so much
-    #[arg(long, value_name = "USD")]
-    max_cost: Option<f64>,
+    /// Refuse further requests of a provider once they have cost so much, and requests for models without a price
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
+    max_cost: Option<Micros>,
+    /// Let requests for models without a price pass although --max-cost does not hold them
+    #[arg(long)]
+    allow_unpriced: bool,
     /// Also keep what is asked and answered, redacted
     #[arg(long)]
     bodies: bool,
-    /// Instead make one small request to each provider, and compare the meter with the provider's own numbers
+    /// Instead do what `refrain canary` does
     #[arg(long)]
     check: bool,
     /// The model of --check
@@ -59,25 +55,29 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
-    let plan = match &args.file {
-        Some(file) => Some(load(LoadOptions::new(file))?.0),
-        None => None,
-    };
-    let mut providers = plan.as_ref().map_or_else(known, |plan| plan.providers.clone());
-    let chosen = chosen(args, &mut providers)?;
-    let options = options(args, plan.as_ref(), providers)?;
-    let chosen = with_keys(chosen, &options)?;
+    let mut choice = args.choice.choose(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let own = choice.plan.as_ref().map(|plan| &plan.gateway);
+    let host = args.host.or_else(|| own?.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let port = args.port.or_else(|| own?.port).unwrap_or(DEFAULT_PORT);
+    choice.options.listen = SocketAddr::new(host, port);
+    choice.options.max_cost = args.max_cost;
+    choice.options.allow_unpriced |= args.allow_unpriced;
+    if args.bodies {
+        choice.options.record = Recording::Bodies;
+    }
+    if args.check {
+        return canary::run(choice, &canary::Wish { model: args.model.clone(), ..canary::Wish::default() });
+    }
+    serve(choice)
+}
+
+fn serve(choice: Choice) -> Outcome {
+    let Choice { names, options, .. } = choice;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut gateway = StandaloneGateway::start(options).await?;
-        let trace = if args.check { Trace::Check } else { Trace::Agent };
-        for provider in &chosen {
-            gateway.open(provider, trace)?;
-        }
-        if args.check {
-            let code = gateway_check::run(&gateway, args.model.as_deref()).await;
-            gateway.close().await;
-            return code;
+        for provider in &names {
+            gateway.open(provider, Trace::Agent)?;
         }
         tell(&gateway)?;
         watch(&gateway).await?;
@@ -89,118 +89,84 @@ pub(super) fn main(args: &Args) -> Outcome {
     })
 }
 
-fn known() -> Vec<ProviderEntry> {
-    KNOWN_PROVIDERS.iter().map(ProviderEntry::known).collect()
-}
-
-/// Returns the names of the providers that were asked for; those with an address of their own are added.
-fn chosen(args: &Args, providers: &mut Vec<ProviderEntry>) -> Result<Vec<String>, Failed> {
-    let mut names = Vec::new();
-    for asked in &args.provider {
-        let (name, url) = asked.split_once('=').map_or((asked.as_str(), None), |(name, url)| (name, Some(url)));
-        let at = providers.iter().position(|entry| entry.name == name);
-        match (at, url) {
-            (Some(at), Some(url)) => url.clone_into(&mut providers[at].base_url),
-            (Some(_), None) => {}
-            (None, Some(url)) => providers.push(ProviderEntry {
-                name: name.to_owned(),
-                base_url: url.to_owned(),
-                concurrency: None,
-                requests_per_minute: None,
-                api_key_env: Some(format!("{}_API_KEY", name.to_uppercase().replace(['-', '.'], "_"))),
-            }),
-            (None, None) => {
-                let known = providers.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join(", ");
-                return Err(Failed::usage(anyhow::anyhow!("there is no provider `{name}`; known: {known}"))
-                    .with_hint(format!("one of your own has an address: `--provider {name}=https://…`")));
-            }
-        }
-        names.push(name.to_owned());
-    }
-    Ok(names)
-}
-
-fn options(args: &Args, plan: Option<&RunPlan>, providers: Vec<ProviderEntry>) -> Result<StandaloneOptions, Failed> {
-    let own = plan.map(|plan| &plan.gateway);
-    let host = args.host.or_else(|| own?.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let port = args.port.or_else(|| own?.port).unwrap_or(DEFAULT_PORT);
-    let db = args.db.clone().or_else(|| own?.db.clone()).unwrap_or_else(|| PathBuf::from("gateway.db"));
-    let bodies = args.bodies || own.is_some_and(|own| own.record == Recording::Bodies);
-    let max_cost = args.max_cost.map(Micros::from_dollars).transpose().map_err(Failed::usage)?;
-    let named = providers.iter().filter_map(|entry| entry.api_key_env.clone());
-    let named: Vec<String> = named.collect();
-    let keys: BTreeMap<_, _> = environment().filter(|(name, _)| named.contains(name)).collect();
-    Ok(StandaloneOptions {
-        listen: SocketAddr::new(host, port),
-        db,
-        providers,
-        keys,
-        record: if bodies { Recording::Bodies } else { Recording::Meta },
-        max_cost,
-    })
-}
-
-/// Without a choice those count whose keys are there; of two names for one provider the first.
-fn with_keys(chosen: Vec<String>, options: &StandaloneOptions) -> Result<Vec<String>, Failed> {
-    if !chosen.is_empty() {
-        return Ok(chosen);
-    }
-    let mut found: Vec<&ProviderEntry> = Vec::new();
-    for entry in &options.providers {
-        let has_key = entry.api_key_env.as_ref().is_some_and(|name| options.keys.contains_key(name));
-        if has_key && !found.iter().any(|other| other.base_url == entry.base_url) {
-            found.push(entry);
-        }
-    }
-    if found.is_empty() {
-        let names = KNOWN_PROVIDERS.iter().map(|known| known.api_key_env).collect::<Vec<_>>().join(", ");
-        return Err(Failed::usage(anyhow::anyhow!("no provider's key is set; looked for: {names}"))
-            .with_hint("set one, or choose a provider that needs none: `--provider NAME=URL`"));
-    }
-    Ok(found.into_iter().map(|entry| entry.name.clone()).collect())
-}
-
 /// Prints what to set in a program. Here alone tokens are shown: whoever started the gateway is to use them.
 fn tell(gateway: &StandaloneGateway) -> Result<(), Failed> {
     let mut out = std::io::stdout().lock();
-    for door in gateway.doors() {
-        writeln!(out, "# {}", door.provider())?;
-        for (name, value) in settings(door) {
-            writeln!(out, "export {name}={value}")?;
-        }
-    }
+    let doors = gateway.doors().iter().map(|door| (door.provider(), door.base_url(), door.token()));
+    write!(out, "{}", settings(doors))?;
     out.flush()?;
-    eprint_line(&format!("{:>12} at http://{}, until Ctrl-C", "Listening", gateway.listen()));
+    let (listen, home) = (gateway.listen(), gateway.address());
+    eprint_line(&format!("{:>12} at http://{listen}, until Ctrl-C", "Listening"));
+    if listen != home {
+        let ip = home.ip();
+        eprint_line(&format!(
+            "{:>12} programs on other machines and in containers put an address of this machine in the place of {ip}",
+            "Note"
+        ));
+    }
     Ok(())
 }
 
-/// The variables by which programs of a provider are pointed at the gateway.
-fn settings(door: &StandaloneDoor) -> [(String, String); 2] {
-    let known: Option<&KnownProvider> = KnownProvider::named(door.provider());
-    // One of somebody's own speaks what most do.
-    let (url, path, key) = known.map_or(("OPENAI_BASE_URL", "/v1", "OPENAI_API_KEY"), |known| {
-        (known.base_url_env, known.base_path, known.api_key_env)
-    });
-    [(url.to_owned(), format!("{}{path}", door.base_url())), (key.to_owned(), door.token().to_owned())]
+/// The variables by which programs of each provider are pointed at the gateway. Where two would have the same ones, later
+/// providers have some of their own, and it is said what they are for.
+fn settings<'a>(doors: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> String {
+    let (mut text, mut taken) = (String::new(), Vec::new());
+    for (name, base_url, token) in doors {
+        // One of somebody's own speaks what most do.
+        let (url, path, key) = KnownProvider::named(name)
+            .map_or(("OPENAI_BASE_URL", "/v1", "OPENAI_API_KEY"), |known| {
+                (known.base_url_env, known.base_path, known.api_key_env)
+            });
+        let (mut own_url, mut own_key) = (url.to_owned(), key.to_owned());
+        let mut about = String::new();
+        if taken.contains(&own_url) || taken.contains(&own_key) {
+            own_url = providers::variable(name, "BASE_URL");
+            own_key = providers::variable(name, "API_KEY");
+            about = format!(": what a program that is to ask it needs as {url} and {key}");
+        }
+        text.push_str(&format!("# {name}{about}\nexport {own_url}={base_url}{path}\nexport {own_key}={token}\n"));
+        taken.extend([own_url, own_key]);
+    }
+    text
 }
 
 /// Shows the totals when they change, until a signal ends it.
 async fn watch(gateway: &StandaloneGateway) -> Result<(), Failed> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let mut shown: Vec<u32> = gateway.doors().iter().map(|_| 0).collect();
+    let mut shown: Vec<(u32, usize)> = gateway.doors().iter().map(|_| (0, 0)).collect();
     loop {
         for (door, shown) in gateway.doors().iter().zip(&mut shown) {
-            let (requests, ..) = door.spent();
-            if requests != *shown {
-                *shown = requests;
-                eprint_line(&format!("{:>12} {}", "Passed", totals(door)));
-            }
+            look(door, shown);
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
-            _ = interrupt.recv() => return Ok(()),
-            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
         }
+    }
+    for (door, shown) in gateway.doors().iter().zip(&mut shown) {
+        look(door, shown);
+    }
+    Ok(())
+}
+
+/// Shows what is new: how many requests came, and what they asked for that has no price.
+fn look(door: &StandaloneDoor, (requests, models): &mut (u32, usize)) {
+    let now = door.spent().0;
+    if now != *requests {
+        *requests = now;
+        eprint_line(&format!("{:>12} {}", "Passed", totals(door)));
+    }
+    let unpriced = door.unpriced();
+    if unpriced.len() != *models {
+        *models = unpriced.len();
+        let (names, provider) = (unpriced.join(", "), door.provider());
+        let (word, what) = if door.refuses_unpriced() {
+            ("Refused", "--max-cost cannot hold what has no price: give a price file by --prices, or --allow-unpriced")
+        } else {
+            ("Unpriced", "what it costs is unknown, and no ceiling holds it")
+        };
+        eprint_line(&format!("{word:>12} {provider}: {names}: {what}"));
     }
 }
 
@@ -215,6 +181,26 @@ fn totals(door: &StandaloneDoor) -> String {
         show(cache_read),
         show(cache_write),
         show(output),
-        text::cost(cost)
+        cost.map_or_else(|| "cost unknown".to_owned(), |cost| text::cost(Some(cost)))
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_variable_is_set_twice() {
+        let doors = [("openai", "http://g/1", "a"), ("my-lab", "http://g/2", "b"), ("anthropic", "http://g/3", "c")];
+        let told = settings(doors.into_iter());
+        assert_eq!(
+            told,
+            "# openai\nexport OPENAI_BASE_URL=http://g/1/v1\nexport OPENAI_API_KEY=a\n\
+             # my-lab: what a program that is to ask it needs as OPENAI_BASE_URL and OPENAI_API_KEY\n\
+             export MY_LAB_BASE_URL=http://g/2/v1\nexport MY_LAB_API_KEY=b\n\
+             # anthropic\nexport ANTHROPIC_BASE_URL=http://g/3\nexport ANTHROPIC_API_KEY=c\n"
+        );
+        let alone = settings([("my-lab", "http://g/2", "b")].into_iter());
+        assert!(alone.starts_with("# my-lab\nexport OPENAI_BASE_URL=http://g/2/v1\n"), "{alone}");
+    }
 }

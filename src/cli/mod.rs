@@ -2,22 +2,25 @@
 //!
 //! Data goes to standard output, everything else to standard error. Errors say what happened, then why, then a hint.
 
+#[cfg(feature = "gateway")]
 mod canary;
 mod cancel;
 mod check;
 mod completions;
 mod doctor;
+mod doctor_canary;
+mod dollars;
 mod exit;
 mod export;
 #[cfg(feature = "gateway")]
 mod gateway;
-#[cfg(feature = "gateway")]
-mod gateway_check;
 mod init;
 mod list;
 mod new;
 mod output;
 mod prepare;
+#[cfg(feature = "gateway")]
+mod providers;
 #[cfg(feature = "docker")]
 mod relay;
 mod replay;
@@ -78,6 +81,8 @@ enum Command {
     Store(store::Command),
     #[cfg(feature = "gateway")]
     Gateway(gateway::Args),
+    #[cfg(feature = "gateway")]
+    Canary(canary::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     #[command(name = "scripted-agent", hide = true)]
@@ -199,6 +204,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Store(command) => store::main(&command),
         #[cfg(feature = "gateway")]
         Command::Gateway(args) => gateway::main(&args),
+        #[cfg(feature = "gateway")]
+        Command::Canary(args) => canary::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Completions(args) => completions::main(&args),
         Command::Scripted(args) => scripted::main(&args),

@@ -2,13 +2,14 @@
 
 use anyhow::anyhow;
 
+use super::dollars::dollars;
 use super::results::find_run;
 use super::show::find_among;
 use super::store::Place;
 use super::{Failed, Outcome, exit, output};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{AttemptId, Micros, RunName};
-use crate::store::{LedgerEntry, Settled, Settlement, Store, Unsettled};
+use crate::store::{LedgerEntry, ResultFilter, Settled, Settlement, Store, Unsettled};
 
 /// What is to be settled, and how.
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,8 @@ pub(super) struct Args {
     #[arg(value_name = "CELL[#ATTEMPT]")]
     cell: Option<String>,
     /// What the unknown spends of one attempt came to, in dollars
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars, requires = "reason", conflicts_with = "release")]
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars, allow_hyphen_values = true)]
+    #[arg(requires = "reason", conflicts_with = "release")]
     cost: Option<Micros>,
     /// Leave them unknown, and free what counts against the cap for them
     #[arg(long, requires = "reason")]
@@ -37,11 +39,6 @@ pub(super) struct Args {
     pub(super) place: Place,
 }
 
-fn dollars(text: &str) -> Result<Micros, String> {
-    let amount = Micros::parse(text).map_err(|error| error.to_string())?;
-    if amount < Micros::ZERO { Err("a session never earns money".to_owned()) } else { Ok(amount) }
-}
-
 fn not_blank(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("say why".to_owned()) } else { Ok(text.trim().to_owned()) }
 }
@@ -50,7 +47,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let settles = args.cost.is_some() || args.release;
     let store = if settles { args.place.write()? } else { args.place.read()? };
     let run = find_run(&store, Some(&args.run))?;
-    let open = select(args, &run, store.unsettled(&run).wait()?)?;
+    let open = select(args, &store, &run)?;
     if !settles {
         return list(&store, &run, &open);
     }
@@ -87,19 +84,35 @@ pub(super) fn main(args: &Args) -> Outcome {
         .with_hint(format!("an attempt is settled once it has ended; `refrain status {run}` shows what is under way")))
 }
 
-/// Takes those that the command names.
-fn select(args: &Args, run: &RunName, mut open: Vec<Unsettled>) -> Result<Vec<Unsettled>, Failed> {
+/// Takes those that the command names. What is not there is an error, and nothing that is settled.
+fn select(args: &Args, store: &Store, run: &RunName) -> Result<Vec<Unsettled>, Failed> {
+    let mut open = store.unsettled(run).wait()?;
     let Some(wanted) = &args.cell else { return Ok(open) };
-    let numbered = wanted.rsplit_once('#').and_then(|(cell, number)| Some((cell, number.parse::<u32>().ok()?)));
-    let (cell, number) = numbered.map_or((wanted.as_str(), None), |(cell, number)| (cell, Some(number)));
+    let (cell, number) = place(wanted)?;
     let mut cells: Vec<_> = open.iter().map(|one| one.attempt.cell.clone()).collect();
+    cells.extend(store.results(Some(run), &ResultFilter::default()).wait()?.into_iter().map(|row| row.cell));
+    cells.sort();
     cells.dedup();
-    if cells.is_empty() {
-        return Ok(Vec::new());
-    }
     let cell = find_among(&cells, run, cell)?;
+    if let Some(number) = number {
+        let attempts: Vec<u32> = store.attempts(run, &cell).wait()?.iter().map(|row| row.id.number).collect();
+        if !attempts.contains(&number) {
+            let last = attempts.iter().max().copied().unwrap_or(0);
+            return Err(Failed::usage(anyhow!("`{cell}` has no attempt {number}; its last one is {last}")));
+        }
+    }
     open.retain(|one| one.attempt.cell == cell && number.is_none_or(|number| one.attempt.number == number));
     Ok(open)
+}
+
+/// Takes `CELL#ATTEMPT` apart.
+fn place(wanted: &str) -> Result<(&str, Option<u32>), Failed> {
+    let Some((cell, number)) = wanted.rsplit_once('#') else { return Ok((wanted, None)) };
+    match number.parse().ok().filter(|number| *number > 0) {
+        Some(number) if !cell.is_empty() => Ok((cell, Some(number))),
+        _ => Err(Failed::usage(anyhow!("`{wanted}` names no attempt of a cell"))
+            .with_hint("write the cell, `#` and a number from 1, such as 'fix-sum__r1#2'")),
+    }
 }
 
 /// Shows what is open, and what people have settled.

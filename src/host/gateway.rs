@@ -1,5 +1,6 @@
 //! The gateway of a run, started before its first cell.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -73,20 +74,30 @@ fn cassette(plan: &RunPlan, redactor: &Redactor) -> Result<Option<Cassette>, Err
     };
     opened.map(Some).map_err(|error| {
         let hint = "`gateway.cassette_file` names a file that `cassette: record` wrote, or is to write";
-        Error::configuration(error.to_string()).caused_by(error).hinting(hint.to_owned())
+        Error::configuration(error.to_string()).hinting(hint.to_owned())
     })
 }
 
 /// Says why a gateway did not start, and what to do.
 pub(super) fn failed(error: GatewayError) -> Error {
     let hint = match &error {
-        GatewayError::Taken { .. } => "leave `gateway.port` out for a free port, or name another one",
+        GatewayError::Taken { .. } => {
+            "leave the port (`gateway.port`, `--port`) out for the usual one, or name another one"
+        }
+        GatewayError::Bind { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            "ports below 1024 are for the system: name a higher one, or 0 for a free one"
+        }
         GatewayError::Bind { .. } => {
-            "`gateway.host` must be an address of this machine: leave it out for the usual one"
+            "the host (`gateway.host`, `--host`) must be an address of this machine: leave it out for the usual one"
         }
         _ => "see docs/guide/gateway.md",
     };
-    Error::configuration(error.to_string()).caused_by(error).hinting(hint.to_owned())
+    let failed = Error::configuration(error.to_string()).hinting(hint.to_owned());
+    match error {
+        GatewayError::Bind { source, .. } => failed.caused_by(source),
+        // Its words are all that there is.
+        _ => failed,
+    }
 }
 
 /// Where the runtime's environments reach it, as far as the run says nothing else.
@@ -119,4 +130,25 @@ fn providers(plan: &RunPlan) -> Vec<Provider> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_refused_is_told_once_with_what_to_do() {
+        let bind = |kind: ErrorKind| {
+            let listen = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 80)));
+            failed(GatewayError::Bind { listen, source: kind.into() })
+        };
+        let error = bind(ErrorKind::PermissionDenied);
+        assert_eq!(error.to_string(), "the gateway cannot listen on 127.0.0.1:80");
+        assert!(error.hint().is_some_and(|hint| hint.contains("below 1024")), "{error:?}");
+        let cause = error.source().map(ToString::to_string);
+        assert_eq!(cause, Some("permission denied".to_owned()));
+        assert!(bind(ErrorKind::AddrNotAvailable).hint().is_some_and(|hint| hint.contains("`--host`")));
+    }
 }

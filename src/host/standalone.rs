@@ -1,19 +1,19 @@
 //! A gateway without a run: for programs that somebody starts by hand, and for checks of the meter.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::error::{Error, ErrorKind};
+use super::assemble::price_table;
+use super::error::Error;
 use super::gateway::{BODY_LIMIT, failed};
-use crate::budget::PriceTable;
 use crate::clock::SystemClock;
 use crate::config::gateway::{ProviderEntry, Recording};
 use crate::domain::{Attribution, Micros, RunName, Trace, Usage};
 use crate::engine::metering::StoreRecorder;
 use crate::gateway::{Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
-use crate::redact::Redactor;
+use crate::redact::{Redactor, printable};
 use crate::store::{Owner, Store};
 
 /// The name under which the exchanges of a gateway without a run are kept.
@@ -32,8 +32,12 @@ pub struct StandaloneOptions {
     pub keys: BTreeMap<String, String>,
     /// What is kept of each exchange.
     pub record: Recording,
-    /// The most that all of it may cost.
+    /// The most that what goes through one door may cost.
     pub max_cost: Option<Micros>,
+    /// Price files that go before the bundled ones; the last goes first.
+    pub prices: Vec<PathBuf>,
+    /// Lets requests for models without a price pass although there is a `max_cost`, which does not hold them.
+    pub allow_unpriced: bool,
 }
 
 /// A gateway without a run. It ends with [`StandaloneGateway::close`].
@@ -50,6 +54,7 @@ pub struct StandaloneDoor {
     provider: String,
     capability: Capability,
     base_url: String,
+    cap: Arc<Cap>,
 }
 
 impl StandaloneDoor {
@@ -77,6 +82,18 @@ impl StandaloneDoor {
         let totals = self.capability.totals();
         (totals.requests, totals.usage, totals.cost)
     }
+
+    /// Returns what programs have asked for that has no price, in alphabetical order.
+    #[must_use]
+    pub fn unpriced(&self) -> Vec<String> {
+        self.cap.unpriced().iter().cloned().collect()
+    }
+
+    /// Tells whether requests for models without a price are refused.
+    #[must_use]
+    pub fn refuses_unpriced(&self) -> bool {
+        self.cap.most.is_some() && !self.cap.allow_unpriced
+    }
 }
 
 impl StandaloneGateway {
@@ -86,9 +103,7 @@ impl StandaloneGateway {
     ///
     /// An [`Error`] about the address, a provider, or the database.
     pub async fn start(options: StandaloneOptions) -> Result<Self, Error> {
-        let wrong = |message: &str| Error::new(ErrorKind::Configuration, message);
-        let prices = PriceTable::bundled();
-        let prices = prices.map_err(|error| wrong("the price table cannot be read").caused_by(error))?;
+        let prices = price_table(None, &options.prices)?;
         let store = Store::open(&options.db)?.acting_as(Owner::current());
         let providers = options.providers.iter().map(|entry| Provider {
             name: entry.name.clone(),
@@ -121,6 +136,17 @@ impl StandaloneGateway {
         self.listen
     }
 
+    /// Returns where programs on this machine reach it: one that listens at every address is at home at each.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        let home = match self.listen.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            ip => ip,
+        };
+        SocketAddr::new(home, self.listen.port())
+    }
+
     /// Opens a way to a provider.
     ///
     /// # Errors
@@ -131,18 +157,19 @@ impl StandaloneGateway {
         let known = self.options.providers.iter().find(|entry| entry.name == provider);
         let variable = known.and_then(|entry| entry.api_key_env.as_ref());
         let session = u32::try_from(self.doors.len()).unwrap_or(u32::MAX).saturating_add(1);
-        let guard = self.options.max_cost.map(|most| Arc::new(Cap { most }) as Arc<dyn Guard>);
+        let StandaloneOptions { max_cost: most, allow_unpriced, .. } = self.options;
+        let cap = Arc::new(Cap { most, allow_unpriced, unpriced: Mutex::default() });
         let grant = Grant {
             attribution: Attribution { run, cell: None, attempt: 1, session, phase: None, role: None, trace },
             provider: provider.to_owned(),
             key: variable.and_then(|variable| self.options.keys.get(variable)).map(Key::new),
             base_url: None,
-            guard,
+            guard: Some(Arc::clone(&cap) as Arc<dyn Guard>),
         };
         let capability = self.gateway.open(grant).map_err(failed)?;
-        let base_url = format!("http://{}{}", self.listen, capability.path());
+        let base_url = format!("http://{}{}", self.address(), capability.path());
         let at = self.doors.len();
-        self.doors.push(StandaloneDoor { provider: provider.to_owned(), capability, base_url });
+        self.doors.push(StandaloneDoor { provider: provider.to_owned(), capability, base_url, cap });
         Ok(&self.doors[at])
     }
 
@@ -159,19 +186,46 @@ impl StandaloneGateway {
     }
 }
 
+/// The most names of models that are kept: a program may ask for any number.
+const MOST_NAMES: usize = 100;
+
 /// A ceiling on each way.
+#[derive(Debug)]
 struct Cap {
-    most: Micros,
+    most: Option<Micros>,
+    allow_unpriced: bool,
+    unpriced: Mutex<BTreeSet<String>>,
+}
+
+impl Cap {
+    fn unpriced(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.unpriced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Guard for Cap {
     fn refuses(&self, totals: &Totals) -> Option<String> {
-        let (most, spent) = (self.most, totals.charged());
+        let (most, spent) = (self.most?, totals.charged());
         (spent >= most).then(|| format!("cost limit of {most} reached: {spent} spent"))
     }
 
+    fn refuses_unpriced(&self, model: Option<&str>) -> Option<String> {
+        let name = model.map_or_else(|| "a model that is not named".to_owned(), printable);
+        {
+            let mut unpriced = self.unpriced();
+            if unpriced.len() < MOST_NAMES {
+                unpriced.insert(name.clone());
+            }
+        }
+        let most = self.most.filter(|_| !self.allow_unpriced)?;
+        Some(format!(
+            "`{name}` has no price, and no more than {most} may be spent here: nothing was sent; give a price file by \
+             `--prices`, or `--allow-unpriced` to let it pass uncounted"
+        ))
+    }
+
     fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {
-        totals.dearest > Micros::ZERO && totals.charged() + promised < self.most
+        self.most.is_none_or(|most| totals.dearest > Micros::ZERO && totals.charged() + promised < most)
     }
 
     fn spent(&self, _: &Totals) {}

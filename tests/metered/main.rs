@@ -3,9 +3,11 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alone;
+mod canary;
 mod cassettes;
 mod project;
 mod provider;
+mod unpriced;
 
 use refrain::domain::{CellId, Micros, RunName, SessionRecord, UsageSource};
 use refrain::store::Store;
