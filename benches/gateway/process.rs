@@ -11,7 +11,7 @@ use refrain::budget::PriceTable;
 use refrain::clock::SystemClock;
 use refrain::domain::{Attribution, Exchange, RunName, Trace};
 use refrain::gateway::{
-    Bodies, Gateway, GatewayOptions, Grant, Key, Listen, Provider, Recorder, RecorderError, Stalls,
+    Bodies, Bounds, Gateway, GatewayOptions, Grant, Key, Listen, Provider, Recorder, RecorderError, Stalls,
 };
 use refrain::redact::Redactor;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -59,6 +59,7 @@ pub(crate) async fn serve(url: &str) {
         redactor: Arc::new(Redactor::default()),
         clock: Arc::new(SystemClock::new()),
         stalls: Stalls::default(),
+        bounds: Bounds::default(),
         bodies: None,
     };
     let gateway = Gateway::start(options, Arc::new(NoBooks)).await.expect("a gateway");

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, CONNECTION, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use super::forward;
+use super::lobby::Seat;
 use super::protocol::{self, Family, RefusalKind, Route};
 use super::reply::{self, Answer};
 use super::server::Core;
@@ -35,15 +36,32 @@ pub(super) struct Admitted {
 }
 
 /// Answers a request.
-pub(super) async fn handle(core: Arc<Core>, request: Request<Incoming>) -> Response<Answer> {
+pub(super) async fn handle(core: Arc<Core>, seat: &Seat, request: Request<Incoming>) -> Response<Answer> {
     let (parts, body) = request.into_parts();
-    match admit(&core, &parts) {
+    match admit(&core, &parts).and_then(|admitted| seated(&core, seat, admitted)) {
         Ok(admitted) => forward::exchange(core, admitted, parts, body).await,
         Err(answer) => {
-            reply::drain(body, POLITE).await;
+            tokio::select! {
+                () = reply::drain(body, POLITE) => {}
+                () = core.options.clock.sleep(core.options.bounds.body) => {}
+            }
             *answer
         }
     }
+}
+
+/// Makes the connection one of the session's, if it may have another.
+fn seated(core: &Core, seat: &Seat, admitted: Admitted) -> Result<Admitted, Box<Response<Answer>>> {
+    if seat.belongs_to(&admitted.session) {
+        return Ok(admitted);
+    }
+    let most = core.lobby.per_session();
+    tracing::warn!(session = admitted.session.id, most, "a connection was refused: its session has too many");
+    let message = format!("this session has {most} connections, as many as it may; close those that are not in use");
+    let kind = RefusalKind::RateLimited { retry_after: None };
+    let mut answer = reply::refusal(admitted.route.api.family(), kind, &message);
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    Err(Box::new(answer))
 }
 
 fn admit(core: &Core, parts: &Parts) -> Result<Admitted, Box<Response<Answer>>> {

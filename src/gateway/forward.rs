@@ -20,15 +20,12 @@ use super::headers;
 use super::protocol::{Asked, RefusalKind, RequestReader, Route};
 use super::reply::{self, Answer};
 use super::server::Core;
-use super::session::{Session, Stop};
-use super::silence::Pulse;
+use super::session::{Held, Session, Stop};
+use super::silence::{Pulse, Silence};
 use super::source::{self, Source};
-use super::upload::{Upload, splice};
+use super::upload::{Pieces, Upload, splice};
 use super::upstream::{Unanswered, causes};
 use crate::domain::ExchangeEnd;
-
-/// The largest request that is taken. It is held in memory until its end has come, since only then is it known what it asks for.
-const LARGEST_REQUEST: u64 = 512 << 20;
 
 /// A request on its way.
 struct Exchange {
@@ -36,6 +33,7 @@ struct Exchange {
     session: Arc<Session>,
     route: Route,
     entry: Entry,
+    held: Held,
 }
 
 /// Why a request is answered here.
@@ -54,7 +52,8 @@ pub(super) async fn exchange(core: Arc<Core>, admitted: Admitted, parts: Parts, 
     let Some(entry) = Entry::open(Arc::clone(&core), Arc::clone(&session), &route) else {
         return reply::refusal(route.api.family(), RefusalKind::Unauthorized, "the session has ended");
     };
-    let mut exchange = Exchange { core, session, route, entry };
+    let held = Held::nothing(Arc::clone(&session));
+    let mut exchange = Exchange { core, session, route, entry, held };
     let cut = exchange.session.cut.clone();
     let passed = tokio::select! {
         biased;
@@ -158,15 +157,27 @@ impl Exchange {
         mut body: Incoming,
         coding: Option<String>,
     ) -> Result<(VecDeque<Bytes>, Vec<u8>, Asked), Halt> {
+        let bounds = self.core.options.bounds;
+        let refused = |kind, message: String| Err(Halt::Refused(kind, message));
         let too_large = || {
-            let message = format!("the request is larger than {} MiB", LARGEST_REQUEST >> 20);
-            Halt::Refused(RefusalKind::TooLarge, message)
+            let message = format!("the request is larger than {} MiB", bounds.request >> 20);
+            refused(RefusalKind::TooLarge, message)
         };
         let mut reader = RequestReader::encoded(self.route.api, coding.as_deref());
-        let (mut pieces, mut plain) = (VecDeque::new(), Vec::new());
+        let (mut pieces, mut plain) = (Pieces::default(), Vec::new());
         let (mut length, mut unpacked) = (0_u64, 0_u64);
         let is_taped = self.core.cassette.is_some();
-        while let Some(frame) = body.frame().await {
+        let mut silence = Silence::new(Pulse::new(Arc::clone(&self.core.options.clock)), bounds.body);
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = silence.exceeded() => {
+                    let message = format!("nothing of the request's body came for {:?}", bounds.body);
+                    return refused(RefusalKind::Slow, message);
+                }
+            };
+            silence.heard();
+            let Some(frame) = frame else { break };
             let frame = frame.map_err(|error| {
                 tracing::debug!(error = causes(&error), "a request did not come to its end");
                 if is_malformed(&error) {
@@ -177,28 +188,34 @@ impl Exchange {
             })?;
             let Ok(piece) = frame.into_data() else { continue };
             length += piece.len() as u64;
-            if length > LARGEST_REQUEST {
-                return Err(too_large());
+            if length > bounds.request {
+                return too_large();
             }
+            let before = unpacked;
             self.entry.upload(&piece);
             let entry = &mut self.entry;
             let is_read = reader.feed_through(&piece, |bytes| {
                 unpacked += bytes.len() as u64;
                 entry.keeps(Some(bytes));
-                if is_taped && unpacked <= LARGEST_REQUEST {
+                if is_taped && unpacked <= bounds.request {
                     plain.extend_from_slice(bytes);
                 }
             });
-            if unpacked > LARGEST_REQUEST {
-                return Err(too_large());
+            if unpacked > bounds.request {
+                return too_large();
             }
             if !is_read {
                 self.entry.keeps(None);
                 plain = b"a body that is compressed in a way that is not read".to_vec();
             }
-            pieces.push_back(piece);
+            let kept = if is_taped { unpacked - before } else { 0 };
+            if !self.held.more(piece.len() as u64 + kept, bounds.held) {
+                let message = format!("the requests of this session hold more than {} MiB", bounds.held >> 20);
+                return refused(RefusalKind::TooLarge, message);
+            }
+            pieces.push(piece);
         }
-        Ok((pieces, plain, reader.finish()))
+        Ok((pieces.finish(), plain, reader.finish()))
     }
 
     /// Waits until the session may make another request. Requests that nobody bills wait for none.

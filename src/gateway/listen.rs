@@ -41,6 +41,19 @@ pub(super) enum Visitor {
     Unix(UnixStream),
 }
 
+impl Visitor {
+    /// Says something to somebody who is sent away, if that takes no waiting.
+    pub(super) fn tell(&self, text: &[u8]) {
+        let told = match self {
+            Self::Tcp(stream) => stream.try_write(text),
+            Self::Unix(stream) => stream.try_write(text),
+        };
+        if let Err(error) = told {
+            tracing::debug!(%error, "somebody who was sent away was not told why");
+        }
+    }
+}
+
 impl Door {
     /// Listens.
     pub(super) async fn open(listen: &Listen) -> Result<Self, GatewayError> {

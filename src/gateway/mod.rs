@@ -19,6 +19,7 @@ mod error;
 mod forward;
 mod headers;
 mod listen;
+mod lobby;
 mod options;
 mod pace;
 mod pause;
@@ -38,6 +39,6 @@ mod upstream;
 
 pub use capability::Capability;
 pub use error::GatewayError;
-pub use options::{GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
+pub use options::{Bounds, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
 pub use recorder::{Bodies, Recorder, RecorderError};
 pub use server::Gateway;

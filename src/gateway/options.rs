@@ -88,6 +88,47 @@ impl Default for Stalls {
     }
 }
 
+/// What clients may take of a gateway: they are programs that nobody vouches for.
+///
+/// A request line with its headers may have 256 KiB (what of more comes at once is taken too) and 128 headers, the path 64 KiB;
+/// what is longer gets a 431 or 414.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// The most connections at a time. Where they are taken, the oldest that has shown no token is closed for a newcomer, and
+    /// where there is none the newcomer gets a 503.
+    pub connections: usize,
+    /// The most connections of one session at a time. Requests on further ones get a 429.
+    pub connections_per_session: usize,
+    /// How long a connection may take to say what it asks for, the first time and between requests.
+    pub head: Duration,
+    /// How long a request's body may pause. It then gets a 408.
+    pub body: Duration,
+    /// The most bytes of a request's body, with and without compression. It is held in memory until its end has come, since
+    /// only then is it known what it asks for. Larger ones get a 413.
+    pub request: u64,
+    /// The most bytes of requests of one session that are held in memory at a time; what goes beyond gets a 413.
+    pub held: u64,
+}
+
+impl Default for Bounds {
+    /// A quarter of the files that this process may open, at most 8,192 and at least 64, and half of them for one session, at
+    /// most 2,048: each connection has another one towards the provider, and the host needs files of its own. Two minutes for a
+    /// head, one for a pause in a body, 512 MiB for a request and for all of a session.
+    fn default() -> Self {
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+        let connections = (files / 4).clamp(64, 8_192);
+        Self {
+            connections,
+            connections_per_session: (connections / 2).min(2_048),
+            head: Duration::from_secs(120),
+            body: Duration::from_secs(60),
+            request: 512 << 20,
+            held: 512 << 20,
+        }
+    }
+}
+
 /// What a gateway works with.
 #[derive(Clone)]
 pub struct GatewayOptions {
@@ -103,17 +144,20 @@ pub struct GatewayOptions {
     pub clock: Arc<dyn Clock>,
     /// How long providers may be silent.
     pub stalls: Stalls,
+    /// What clients may take of it.
+    pub bounds: Bounds,
     /// The most bytes of each body that are handed to the recorder; none are where it is `None`.
     pub bodies: Option<usize>,
 }
 
 impl fmt::Debug for GatewayOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listen, providers, stalls, bodies, .. } = self;
+        let Self { listen, providers, stalls, bounds, bodies, .. } = self;
         f.debug_struct("GatewayOptions")
             .field("listen", listen)
             .field("providers", providers)
             .field("stalls", stalls)
+            .field("bounds", bounds)
             .field("bodies", bodies)
             .finish_non_exhaustive()
     }

@@ -50,6 +50,7 @@ fn worth_another_try(kind: RefusalKind) -> bool {
     match kind {
         RefusalKind::RateLimited { .. }
         | RefusalKind::Unreachable
+        | RefusalKind::Slow
         | RefusalKind::Stalled
         | RefusalKind::Unavailable => true,
         RefusalKind::Unauthorized

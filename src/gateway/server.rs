@@ -14,6 +14,7 @@ use super::cassette::Cassette;
 use super::error::GatewayError;
 use super::headers;
 use super::listen::Door;
+use super::lobby::Lobby;
 use super::options::{GatewayOptions, Grant, Listen, Provider};
 use super::pace::Lane;
 use super::recorder::Recorder;
@@ -35,6 +36,7 @@ pub(super) struct Core {
     pub(super) recorder: Arc<dyn Recorder>,
     pub(super) cassette: Option<Cassette>,
     pub(super) upstream: Upstream,
+    pub(super) lobby: Arc<Lobby>,
     /// Owns what outlives a request: the listeners, the connections, what is being recorded.
     pub(super) tasks: TaskTracker,
     /// The runtime, for what is recorded when a future is dropped outside of it.
@@ -102,6 +104,7 @@ impl Gateway {
             doors.push(Door::open(listen).await?);
         }
         let core = Arc::new(Core {
+            lobby: Arc::new(Lobby::new(&options.bounds)),
             addresses: doors.iter().map(|door| door.address().clone()).collect(),
             options,
             recorder,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -61,6 +62,33 @@ pub(super) struct Session {
     pub(super) cut: CancellationToken,
     state: Mutex<State>,
     under_way: watch::Sender<u32>,
+    connections: AtomicUsize,
+    /// Bytes of requests that are held in memory.
+    held: AtomicU64,
+}
+
+/// Memory that a request of a session holds. It is given back when dropped.
+pub(super) struct Held {
+    session: Arc<Session>,
+    bytes: u64,
+}
+
+impl Held {
+    pub(super) fn nothing(session: Arc<Session>) -> Self {
+        Self { session, bytes: 0 }
+    }
+
+    /// Takes more; `false` where all requests of the session then hold more than they may.
+    pub(super) fn more(&mut self, bytes: u64, most: u64) -> bool {
+        self.bytes += bytes;
+        self.session.held.fetch_add(bytes, Ordering::Relaxed) + bytes <= most
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.session.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 struct State {
@@ -99,6 +127,8 @@ impl Session {
                 failures: HashMap::new(),
             }),
             under_way: watch::Sender::new(0),
+            connections: AtomicUsize::new(0),
+            held: AtomicU64::new(0),
         }
     }
 
@@ -109,6 +139,17 @@ impl Session {
     pub(super) fn totals(&self) -> Totals {
         let state = self.state();
         Totals { under_way: *self.under_way.borrow(), broken: state.broken.is_some(), ..state.totals }
+    }
+
+    /// Takes a connection; `false` where there are as many as there may be.
+    pub(super) fn connect(&self, most: usize) -> bool {
+        let more = |count: usize| (count < most).then_some(count + 1);
+        self.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// A connection has ended.
+    pub(super) fn disconnect(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Takes the number of a request that has come; `None` once the session is closed.

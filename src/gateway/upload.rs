@@ -1,15 +1,51 @@
-//! A request's body on its way to the provider: the pieces as they came, none of them copied.
+//! A request's body on its way to the provider: the pieces as they came, and only small ones copied.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::protocol::Splice;
 use super::silence::Pulse;
+
+/// Pieces up to this size are put together: a client that sends single bytes would have each of them held with all that belongs to
+/// a piece.
+const SMALL: usize = 4 << 10;
+
+/// Takes the pieces of a body as they come.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    whole: VecDeque<Bytes>,
+    small: BytesMut,
+}
+
+impl Pieces {
+    /// Takes the next piece.
+    pub(super) fn push(&mut self, piece: Bytes) {
+        if piece.len() <= SMALL {
+            self.small.extend_from_slice(&piece);
+            if self.small.len() > SMALL * 4 {
+                self.whole.push_back(self.small.split().freeze());
+            }
+            return;
+        }
+        if !self.small.is_empty() {
+            self.whole.push_back(self.small.split().freeze());
+        }
+        self.whole.push_back(piece);
+    }
+
+    /// Returns all of them.
+    pub(super) fn finish(mut self) -> VecDeque<Bytes> {
+        if !self.small.is_empty() {
+            self.whole.push_back(self.small.freeze());
+        }
+        self.whole
+    }
+}
 
 /// A body in pieces.
 #[derive(Debug)]
@@ -78,6 +114,21 @@ impl Body for Upload {
 mod tests {
     use super::*;
     use test_case::test_case;
+
+    #[test]
+    fn small_pieces_are_put_together_and_the_order_stays() {
+        let mut pieces = Pieces::default();
+        let large = Bytes::from(vec![b'l'; SMALL + 1]);
+        let sent = [&b"a"[..], b"b", &large, b"c", &large, &large].map(Bytes::copy_from_slice);
+        sent.iter().for_each(|piece| pieces.push(piece.clone()));
+        let held = pieces.finish();
+        assert_eq!(held.iter().map(Bytes::len).collect::<Vec<_>>(), [2, SMALL + 1, 1, SMALL + 1, SMALL + 1]);
+        assert_eq!(held.into_iter().flatten().collect::<Vec<_>>(), sent.concat());
+        let mut pieces = Pieces::default();
+        (0..1_000_000).for_each(|_| pieces.push(Bytes::from_static(b"x")));
+        let held = pieces.finish();
+        assert!(held.len() < 100 && held.iter().map(Bytes::len).sum::<usize>() == 1_000_000, "{}", held.len());
+    }
 
     #[test_case(1, 0, "a+bcdef"; "within the first piece")]
     #[test_case(3, 0, "abc+def"; "between pieces")]

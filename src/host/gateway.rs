@@ -13,7 +13,7 @@ use crate::domain::Network;
 use crate::engine::EngineError;
 use crate::engine::metering::Metering;
 use crate::gateway::cassette::{Cassette, Matching};
-use crate::gateway::{GatewayError, GatewayOptions, Listen, Provider, Stalls};
+use crate::gateway::{Bounds, GatewayError, GatewayOptions, Listen, Provider, Stalls};
 use crate::redact::Redactor;
 use crate::runtime::{GatewayDoors, Runtime};
 use crate::store::{Layout, Store};
@@ -59,6 +59,7 @@ pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> 
         redactor: Arc::clone(around.redactor),
         clock: Arc::clone(&parts.clock),
         stalls: Stalls::default(),
+        bounds: Bounds::default(),
         bodies: (plan.gateway.record == Recording::Bodies).then_some(BODY_LIMIT),
     };
     Metering::start(options, around.store.clone(), cassette).await.map_err(failed)

@@ -12,7 +12,9 @@ use crate::clock::SystemClock;
 use crate::config::gateway::{ProviderEntry, Recording};
 use crate::domain::{Attribution, Micros, RunName, Trace, Usage};
 use crate::engine::metering::StoreRecorder;
-use crate::gateway::{Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
+use crate::gateway::{
+    Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals,
+};
 use crate::redact::{Redactor, printable};
 use crate::store::{Owner, Store};
 
@@ -119,6 +121,7 @@ impl StandaloneGateway {
             redactor: Arc::new(Redactor::new(secrets)),
             clock: Arc::new(SystemClock::new()),
             stalls: Stalls::default(),
+            bounds: Bounds::default(),
             bodies: (options.record == Recording::Bodies).then_some(BODY_LIMIT),
         };
         let gateway = Gateway::start(gateway, Arc::new(StoreRecorder { store })).await.map_err(failed)?;

@@ -147,6 +147,7 @@ fn options(listen: Vec<Listen>) -> GatewayOptions {
         redactor: Arc::default(),
         clock: Arc::new(refrain::clock::SystemClock::new()),
         stalls: refrain::gateway::Stalls::default(),
+        bounds: refrain::gateway::Bounds::default(),
         bodies: None,
     }
 }

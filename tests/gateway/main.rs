@@ -4,6 +4,7 @@
 
 mod admission;
 mod books;
+mod bounds;
 mod cassettes;
 mod client;
 mod faults;
@@ -21,7 +22,7 @@ use refrain::budget::PriceTable;
 use refrain::clock::{Clock, SystemClock};
 use refrain::domain::{Attribution, RunName, Trace};
 use refrain::gateway::cassette::Cassette;
-use refrain::gateway::{Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls};
+use refrain::gateway::{Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls};
 use refrain::redact::Redactor;
 
 use books::Books;
@@ -62,6 +63,7 @@ struct Bench {
 struct Setup {
     provider: Provider,
     stalls: Stalls,
+    bounds: Bounds,
     bodies: Option<usize>,
     clock: Arc<dyn Clock>,
     guard: Option<Arc<dyn Guard>>,
@@ -74,6 +76,7 @@ impl Setup {
         Self {
             provider: Provider { name: "scripted".into(), base_url, concurrency: None, requests_per_minute: None },
             stalls: Stalls::default(),
+            bounds: Bounds::default(),
             bodies: None,
             clock: Arc::new(SystemClock::new()),
             guard: None,
@@ -83,7 +86,7 @@ impl Setup {
     }
 
     async fn start(self) -> Bench {
-        let Self { provider, stalls, bodies, clock, guard, books, cassette } = self;
+        let Self { provider, stalls, bounds, bodies, clock, guard, books, cassette } = self;
         let options = GatewayOptions {
             listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))],
             providers: vec![provider],
@@ -91,6 +94,7 @@ impl Setup {
             redactor: Arc::new(Redactor::new([("KEY", REAL_KEY)])),
             clock,
             stalls,
+            bounds,
             bodies,
         };
         let recorder = Arc::new(books.clone());

@@ -56,7 +56,7 @@ async fn provider() -> (SocketAddr, JoinSet<()>) {
 
 /// Asks through a gateway that trusts these authorities.
 async fn ask(base_url: String, authorities: &[u8]) -> (u16, String, Books) {
-    let Setup { provider, stalls, clock, books, .. } = Setup::new(base_url);
+    let Setup { provider, stalls, bounds, clock, books, .. } = Setup::new(base_url);
     let options = GatewayOptions {
         listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))],
         providers: vec![provider],
@@ -64,6 +64,7 @@ async fn ask(base_url: String, authorities: &[u8]) -> (u16, String, Books) {
         redactor: Arc::default(),
         clock,
         stalls,
+        bounds,
         bodies: None,
     };
     let gateway = Gateway::start_trusting(options, Arc::new(books.clone()), authorities).await.expect("a gateway");

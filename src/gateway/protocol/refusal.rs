@@ -31,6 +31,8 @@ pub enum RefusalKind {
     Stalled,
     /// The gateway cannot serve now: it ends, or could not write its books.
     Unavailable,
+    /// The request's body did not come to its end in time.
+    Slow,
     /// The request's body is larger than what is taken.
     TooLarge,
     /// The cassette that is played has no answer to the request.
@@ -54,6 +56,7 @@ impl RefusalKind {
             Self::Unreachable => 502,
             Self::Stalled => 504,
             Self::Unavailable => 503,
+            Self::Slow => 408,
             Self::TooLarge => 413,
         }
     }
@@ -66,7 +69,7 @@ impl RefusalKind {
             Self::Malformed => "invalid_request_error",
             Self::RateLimited { .. } => "rate_limit_error",
             Self::Unreachable | Self::Unavailable => "api_error",
-            Self::Stalled => "timeout_error",
+            Self::Stalled | Self::Slow => "timeout_error",
             Self::TooLarge => "request_too_large",
         }
     }
@@ -82,6 +85,7 @@ impl RefusalKind {
             Self::Parted => ("invalid_request_error", Some("cassette_parted")),
             Self::RateLimited { .. } => ("requests", Some("rate_limit_exceeded")),
             Self::Unreachable | Self::Stalled | Self::Unavailable => ("server_error", None),
+            Self::Slow => ("invalid_request_error", Some("request_timeout")),
             Self::TooLarge => ("invalid_request_error", Some("request_too_large")),
         }
     }
@@ -93,7 +97,7 @@ impl RefusalKind {
             Self::Limit | Self::Unpriced | Self::Parted => "PERMISSION_DENIED",
             Self::RateLimited { .. } => "RESOURCE_EXHAUSTED",
             Self::Unreachable | Self::Unavailable => "UNAVAILABLE",
-            Self::Stalled => "DEADLINE_EXCEEDED",
+            Self::Stalled | Self::Slow => "DEADLINE_EXCEEDED",
             Self::Malformed | Self::TooLarge => "INVALID_ARGUMENT",
         }
     }
