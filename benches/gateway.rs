@@ -6,8 +6,8 @@
 //! benches/gateway_peer.sh                     the same beside LiteLLM's proxy
 //! ```
 //!
-//! Its books are a recorder that keeps nothing: what is measured is the path of a request. CPU times and memory are those
-//! of the gateway's process alone, from `/proc`. Linux only.
+//! Its books are a recorder that keeps nothing, so that what is measured is the path of a request; "with a store" they are the
+//! database of a run, below `TMPDIR`. CPU times and memory are those of the gateway's process alone, from `/proc`. Linux only.
 
 #![allow(
     clippy::expect_used,
@@ -44,11 +44,10 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     process::allow_files();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    if let [mode, url] = arguments.as_slice()
-        && mode == "serve"
-    {
-        runtime.block_on(process::serve(url));
-        return;
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["serve", url] => return runtime.block_on(process::serve(url)),
+        ["serve", url, db] => return runtime.block_on(process::serve_with_store(url, db)),
+        _ => {}
     }
     let asked = |name: &str| arguments.iter().any(|argument| argument == name);
     let all = arguments.is_empty();
@@ -57,10 +56,14 @@ fn main() {
         let direct = Target { address: provider.address, path: String::new(), token: "none".to_owned() };
         let gateway = Server::gateway(&provider);
         if all || asked("latency") {
-            latency(&direct, &[("gateway", &gateway)]).await;
+            let folder = process::Folder::new();
+            let stored = Server::gateway_with_store(&provider, &folder);
+            latency(&direct, &[("gateway", &gateway), ("gateway with a store", &stored)]).await;
         }
         if all || asked("load") {
             load("gateway", &gateway, LOAD).await;
+            let folder = process::Folder::new();
+            load("gateway with a store", &Server::gateway_with_store(&provider, &folder), LOAD).await;
         }
         if all || asked("streams") {
             streams(&provider).await;

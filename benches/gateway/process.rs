@@ -9,10 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use refrain::budget::PriceTable;
 use refrain::clock::SystemClock;
+use refrain::config::gateway::{ProviderEntry, ProviderProxy, Recording};
 use refrain::domain::{Attribution, Exchange, RunName, Trace};
 use refrain::gateway::{
-    Bodies, Bounds, Gateway, GatewayOptions, Grant, Key, Listen, Provider, Recorder, RecorderError, Stalls,
+    Bodies, Bounds, Gateway, GatewayOptions, Grant, Key, Listen, Provider, Proxies, ProxyChoice, Recorder,
+    RecorderError, Stalls,
 };
+use refrain::host::{StandaloneGateway, StandaloneOptions};
 use refrain::redact::Redactor;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -54,12 +57,14 @@ pub(crate) async fn serve(url: &str) {
             base_url: url.into(),
             concurrency: None,
             requests_per_minute: None,
+            proxy: ProxyChoice::Direct,
         }],
         prices: PriceTable::bundled().expect("prices"),
         redactor: Arc::new(Redactor::default()),
         clock: Arc::new(SystemClock::new()),
         stalls: Stalls::default(),
         bounds: Bounds::default(),
+        proxies: Proxies::default(),
         bodies: None,
     };
     let gateway = Gateway::start(options, Arc::new(NoBooks)).await.expect("a gateway");
@@ -78,6 +83,7 @@ pub(crate) async fn serve(url: &str) {
         key: Some(Key::new("sk-real-0123456789")),
         base_url: None,
         guard: None,
+        places: refrain::gateway::cassette::Places::default(),
     };
     let capability = gateway.open(grant).expect("a capability");
     println!("{} {} {}", gateway.addresses()[0], capability.path(), capability.token());
@@ -85,12 +91,67 @@ pub(crate) async fn serve(url: &str) {
     waiting.await.expect("waits").expect("reads");
 }
 
+/// The same with books that are kept in this database.
+pub(crate) async fn serve_with_store(url: &str, db: &str) {
+    let options = StandaloneOptions {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        db: db.into(),
+        providers: vec![ProviderEntry {
+            name: "bench".into(),
+            base_url: url.into(),
+            concurrency: None,
+            requests_per_minute: None,
+            api_key_env: Some("KEY".into()),
+            proxy: ProviderProxy::Off,
+        }],
+        proxies: Proxies::default(),
+        keys: [("KEY".to_owned(), "sk-real-0123456789".to_owned())].into(),
+        record: Recording::Meta,
+        max_cost: None,
+    };
+    let mut gateway = StandaloneGateway::start(options).await.expect("a gateway");
+    let listen = gateway.listen();
+    let door = gateway.open("bench", Trace::Check).expect("a door");
+    let path = door.base_url().strip_prefix(&format!("http://{listen}")).expect("a path");
+    println!("{listen} {path} {}", door.token());
+    let waiting = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+    waiting.await.expect("waits").expect("reads");
+    gateway.close().await;
+}
+
+/// A folder for a database. It is removed when dropped.
+pub(crate) struct Folder(std::path::PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("refrain-bench-gateway-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 impl Server {
     /// Starts this program again as a gateway before the provider.
     pub(crate) fn gateway(provider: &Upstream) -> Self {
+        Self::start(&[format!("http://{}", provider.address)])
+    }
+
+    /// The same with a database in this folder.
+    pub(crate) fn gateway_with_store(provider: &Upstream, folder: &Folder) -> Self {
+        Self::start(&[format!("http://{}", provider.address), folder.0.join("bench.db").display().to_string()])
+    }
+
+    fn start(arguments: &[String]) -> Self {
         let program = std::env::current_exe().expect("this program");
         let mut child = Command::new(program)
-            .args(["serve", &format!("http://{}", provider.address)])
+            .arg("serve")
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use super::Failed;
 use super::run::{environment, eprint_line};
-use crate::config::gateway::{KNOWN_PROVIDERS, ProviderEntry, Recording};
+use crate::config::gateway::{KNOWN_PROVIDERS, ProviderEntry, ProviderProxy, Recording};
 use crate::config::{LoadOptions, RunPlan, load};
+use crate::gateway::Proxies;
 use crate::host::StandaloneOptions;
 
 // What both commands are told; a doc comment here would take the place of theirs in the help.
@@ -91,6 +92,9 @@ impl Args {
             listen,
             db: self.db.clone().or_else(|| own?.db.clone()).unwrap_or_else(|| PathBuf::from("gateway.db")),
             providers,
+            proxies: Proxies::from_variables(|name| {
+                environment().find(|(known, _)| known == name).map(|(_, value)| value)
+            }),
             keys,
             record: own.map_or(Recording::Meta, |own| own.record),
             max_cost: None,
@@ -113,6 +117,7 @@ impl Args {
                     base_url: url.clone(),
                     concurrency: None,
                     requests_per_minute: None,
+                    proxy: ProviderProxy::Surroundings,
                     api_key_env: Some(variable(name, "API_KEY")),
                 }),
                 (None, None) => {

@@ -111,6 +111,16 @@ pub enum CassetteMode {
     Replay,
 }
 
+/// How a request finds its answer on a tape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CassetteMatching {
+    /// By an equal request.
+    #[default]
+    Exact,
+    /// By an equal request, or else by the first that is built alike.
+    Shape,
+}
+
 /// The gateway of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GatewayPlan {
@@ -126,6 +136,8 @@ pub struct GatewayPlan {
     pub cassette: CassetteMode,
     /// The tape, absolute; always there where `cassette` is not off.
     pub cassette_file: Option<PathBuf>,
+    /// How requests find their answers on it.
+    pub matching: CassetteMatching,
     /// The database of `refrain gateway`, absolute; a run keeps its traffic with its results.
     pub db: Option<PathBuf>,
 }
@@ -143,6 +155,20 @@ pub struct ProviderEntry {
     pub requests_per_minute: Option<u32>,
     /// The variable with the key of models that name none.
     pub api_key_env: Option<String>,
+    /// How it is reached.
+    pub proxy: ProviderProxy,
+}
+
+/// How a provider is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ProviderProxy {
+    /// As the variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
+    #[default]
+    Surroundings,
+    /// Directly.
+    Off,
+    /// Through the proxy at this address.
+    Through(String),
 }
 
 /// How the requests of a harness for a model get to the provider.
@@ -176,6 +202,7 @@ pub(super) fn providers(root: &Node, out: &mut Diagnostics) -> Vec<ProviderEntry
                     concurrency: None,
                     requests_per_minute: None,
                     api_key_env: None,
+                    proxy: ProviderProxy::Surroundings,
                 });
                 all.len() - 1
             }
@@ -192,6 +219,7 @@ pub(super) fn providers(root: &Node, out: &mut Diagnostics) -> Vec<ProviderEntry
         };
         all[at].concurrency = node.whole_of("concurrency");
         all[at].requests_per_minute = node.whole_of("requests_per_minute");
+        all[at].proxy = node.get("proxy").map(|node| proxy(node, out)).unwrap_or_default();
         all[at].api_key_env = node.text_of("api_key_env").or_else(|| all[at].api_key_env.take());
     }
     all
@@ -207,8 +235,26 @@ impl ProviderEntry {
             concurrency: None,
             requests_per_minute: None,
             api_key_env: Some(known.api_key_env.to_owned()),
+            proxy: ProviderProxy::Surroundings,
         }
     }
+}
+
+/// Takes the address of a proxy, or `off`.
+fn proxy(node: &Node, out: &mut Diagnostics) -> ProviderProxy {
+    let text = node.text().unwrap_or_default();
+    if text == "off" {
+        return ProviderProxy::Off;
+    }
+    let host = text.strip_prefix("http://").map(|host| host.trim_end_matches('/'));
+    if host.is_none_or(|host| host.is_empty() || host.contains(['/', '?', '#', ' ', '@'])) {
+        out.push(
+            Diagnostic::error("`proxy` is no address of a proxy")
+                .at(&node.span, "expected `http://host:port`, or `\"off\"`")
+                .hint("a proxy that wants a name and a password is named with them by the variable `HTTPS_PROXY`"),
+        );
+    }
+    ProviderProxy::Through(text.to_owned())
 }
 
 /// Takes the address of a provider: a URL of a host, with no more than a path behind it.
@@ -261,6 +307,7 @@ pub(super) fn gateway(root: &Node, out: &mut Diagnostics) -> GatewayPlan {
             _ => CassetteMode::Off,
         },
         cassette_file: node.and_then(|node| node.path_of("cassette_file")),
+        matching: if choice("matching") == "shape" { CassetteMatching::Shape } else { CassetteMatching::Exact },
         db: root.path_of("gateway_db"),
     };
     if let Some(cassette) = inner("cassette").filter(|_| plan.cassette != CassetteMode::Off) {

@@ -1,5 +1,6 @@
 //! The gateway of a run: its sessions' capabilities, their ceilings while they run, and what of it is stored.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +11,7 @@ use super::world::{Attempt, describe, lock};
 use crate::config::RunPlan;
 use crate::config::gateway::{CassetteMode, GatewayMode, Route, place_of};
 use crate::domain::{Attribution, EventKind, Exchange, Failure, Micros, Model, ModelRole, Trace, Usage};
-use crate::gateway::cassette::Cassette;
+use crate::gateway::cassette::{Cassette, Places};
 use crate::gateway::{
     Bodies, Capability, Gateway, GatewayError, GatewayOptions, Grant, Guard, Key, Listen, Recorder, RecorderError,
     Totals,
@@ -128,10 +129,11 @@ impl Metered {
 
     /// Ends the session's leave; what it began is recorded when this returns.
     pub(crate) async fn close(self) -> Seen {
-        let Totals { requests, billed, under_way, usage, cost, known_cost, broken, .. } = self.capability.close().await;
+        let Totals { requests, billed, played, under_way, usage, cost, known_cost, broken, .. } =
+            self.capability.close().await;
         // What did not end in time may still cost something.
         let (usage, cost) = if under_way == 0 { (usage, cost) } else { (Usage::UNKNOWN, None) };
-        Seen { requests, billed: billed + under_way, usage, cost, known_cost, broken }
+        Seen { requests, billed: billed + under_way, played, usage, cost, known_cost, broken }
     }
 }
 
@@ -181,6 +183,7 @@ pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<O
         key,
         base_url: place_of(model).map(str::to_owned),
         guard: Some(Arc::new(guard)),
+        places: places(attempt.env.workspace(), attempt.env.home()),
     };
     let capability =
         running.gateway.open(grant).map_err(|error| Failure::Configuration { message: describe(&error) })?;
@@ -198,6 +201,13 @@ fn unpriced(model: Option<&str>, limit: Micros) -> String {
         "{what}, and a ceiling of {limit} applies to the session: nothing was sent; add its price to a file that `prices` \
          names, or set `allow_unpriced: true` in the run file to let it pass uncounted"
     )
+}
+
+/// The folders of a session, and what holds them both where that is no more than they.
+fn places(workspace: &Path, home: &Path) -> Places {
+    let around = workspace.parent().filter(|around| home.parent() == Some(around) && around.parent().is_some());
+    let around = around.map(|around| ("environment", around));
+    Places::new([("directory", workspace), ("home", home)].into_iter().chain(around))
 }
 
 /// Tells whether a harness that gets no key may have its own, such as a login in its image: a provider that wants a key would

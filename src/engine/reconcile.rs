@@ -12,6 +12,8 @@ pub(crate) struct Seen {
     pub(crate) requests: u32,
     /// Those that went for tokens to the provider, or to the cassette in its place.
     pub(crate) billed: u32,
+    /// Those of them that a cassette answered.
+    pub(crate) played: u32,
     /// Their tokens.
     pub(crate) usage: Usage,
     /// Their cost.
@@ -40,7 +42,8 @@ pub(crate) fn settle(record: &mut SessionRecord, seen: Seen, tolerance: f64) {
     record.cost = seen.cost;
     record.cost_at_least = seen.cost.is_none().then_some(seen.known_cost);
     record.usage_source = Some(UsageSource::Gateway);
-    record.discrepancies = discrepancies(record, tolerance);
+    // What a cassette answers costs nothing; a harness prices its tokens all the same.
+    record.discrepancies = discrepancies(record, tolerance, seen.played == 0);
 }
 
 /// Tells whether the harness reports that it used anything.
@@ -57,7 +60,7 @@ fn may_have_worked(record: &SessionRecord) -> bool {
     some(record.turns) || some(record.tool_calls) || record.end == SessionEnd::Completed || ended
 }
 
-fn discrepancies(record: &SessionRecord, tolerance: f64) -> Vec<String> {
+fn discrepancies(record: &SessionRecord, tolerance: f64, is_paid: bool) -> Vec<String> {
     let (counted, reported) = (&record.usage, &record.reported_usage);
     let classes = [
         ("input tokens", counted.input, reported.input),
@@ -74,7 +77,7 @@ fn discrepancies(record: &SessionRecord, tolerance: f64) -> Vec<String> {
                 .then(|| format!("{name}: the gateway counted {counted}, the harness reports {reported}"))
         })
         .collect();
-    if let (Some(counted), Some(reported)) = (record.cost, record.reported_cost) {
+    if let (Some(counted), Some(reported)) = (record.cost.filter(|_| is_paid), record.reported_cost) {
         let positive = |cost: Micros| u64::try_from(cost.get()).unwrap_or(0);
         // Harnesses report rounded dollars; less than a cent's hundredth is no difference.
         let rounding = positive(counted).abs_diff(positive(reported)) < 100;
@@ -152,6 +155,7 @@ mod tests {
         let seen = Seen {
             requests: 5,
             billed: 5,
+            played: 0,
             usage: tokens(1124, 246),
             cost: Some(cost),
             known_cost: cost,
@@ -168,12 +172,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_played_costs_nothing_and_that_is_no_difference() {
+        let mut record = reported(tokens(1114, 244), Some(17_000));
+        let free = Some(Micros::ZERO);
+        let usage = tokens(1124, 244);
+        let seen =
+            Seen { requests: 1, billed: 1, played: 1, usage, cost: free, known_cost: Micros::ZERO, broken: false };
+        settle(&mut record, seen, 0.0);
+        assert_eq!(record.cost, free);
+        assert_eq!(record.discrepancies, ["input tokens: the gateway counted 1124, the harness reports 1114"]);
+    }
+
+    #[test]
     fn what_is_unknown_differs_from_nothing_and_stays_unknown() {
         let mut record = reported(Usage::UNKNOWN, None);
         let known_cost = Micros::new(7);
         settle(
             &mut record,
-            Seen { requests: 2, billed: 2, usage: tokens(5, 1), cost: None, known_cost, broken: false },
+            Seen { requests: 2, billed: 2, played: 0, usage: tokens(5, 1), cost: None, known_cost, broken: false },
             0.0,
         );
         assert_eq!((record.cost, record.usage.input), (None, Some(5)));
@@ -184,6 +200,7 @@ mod tests {
     const NOTHING: Seen = Seen {
         requests: 3,
         billed: 0,
+        played: 0,
         usage: Usage::ZERO,
         cost: Some(Micros::ZERO),
         known_cost: Micros::ZERO,

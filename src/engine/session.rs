@@ -173,7 +173,7 @@ pub(crate) async fn take_up_log(
         let cost = left.cost.filter(|_| left.open == 0);
         let usage = if left.open == 0 { left.usage } else { Usage::UNKNOWN };
         let (requests, known_cost) = (left.calls, left.known_cost);
-        let seen = Seen { requests, billed: requests, usage, cost, known_cost, broken: false };
+        let seen = Seen { requests, billed: requests, played: 0, usage, cost, known_cost, broken: false };
         count::by_gateway(attempt, &setup, &mut record, seen).await;
     }
     Ok(Some(match keep(attempt, &record, &options.folder).await {

@@ -50,7 +50,7 @@ pub(super) async fn pass(
         entry,
         body,
         filter,
-        silence: core.upstream.idle(Pulse::new(Arc::clone(&clock))),
+        silence: Silence::new(Pulse::new(Arc::clone(&clock)), core.options.stalls.idle),
         cut: Box::pin(cut.cancelled_owned()),
         held: None,
         finished: false,

@@ -8,7 +8,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use tokio::task::JoinHandle;
 
 use super::capture::Capture;
-use super::cassette::{Cassette, RecordedAnswer, RecordedRequest};
+use super::cassette::{Cassette, Places, RecordedAnswer, RecordedRequest};
 use super::pace::Slot;
 use super::pause::PauseReader;
 use super::protocol::{AnswerReader, Api, Asked, Fed, Route, Told};
@@ -55,6 +55,8 @@ pub(super) enum Ending {
     Answered,
     /// Something else.
     Was(ExchangeEnd, String),
+    /// The request was refused with a diff.
+    Parted(String),
 }
 
 /// What is being recorded; ends once it is durable.
@@ -195,7 +197,8 @@ impl Entry {
             line.exchange.status = Some(status);
             line.exchange.first_byte = Some(first_byte);
             line.reader = Some(AnswerReader::new(self.api, status, text(CONTENT_TYPE), text(CONTENT_ENCODING)));
-            line.pause = PauseReader::of(status, headers, self.core.options.clock.now());
+            // What asked for a pause when it was recorded is not there to be spared.
+            line.pause = if line.free { None } else { PauseReader::of(status, headers, self.core.options.clock.now()) };
             if let Some(capture) = &mut line.capture {
                 capture.coding(text(CONTENT_ENCODING));
             }
@@ -250,8 +253,10 @@ impl Entry {
         }
         let told = reader.map(AnswerReader::finish);
         exchange.duration = core.elapsed().saturating_sub(began);
+        let is_diff = matches!(ending, Ending::Parted(_));
         let (end, message) = match ending {
             Ending::Was(end, message) => (end, Some(message)),
+            Ending::Parted(message) => (ExchangeEnd::Refused, Some(message)),
             Ending::Answered => (end_of(exchange.status, told.as_ref()), None),
         };
         exchange.end = end;
@@ -259,7 +264,8 @@ impl Entry {
             .as_ref()
             .and_then(|told| told.message.clone())
             .or(message)
-            .map(|message| one_line(core.options.redactor.redact(&message).as_str()));
+            .map(|message| core.options.redactor.redact(&message))
+            .map(|message| if is_diff { lines(message.as_str()) } else { one_line(message.as_str()) });
         exchange.usage = if sent && self.api.is_billed() { usage(end, told.as_ref()) } else { Usage::ZERO };
         let (model, bill, long) =
             told.map_or((None, None, Some(0)), |told| (told.model, told.cost, told.cache_write_long));
@@ -270,13 +276,16 @@ impl Entry {
         let at_least = exchange.cost.or_else(least).unwrap_or_default();
         let billed = sent && self.api.is_billed();
         let assumed = if billed { assumed(&core, &exchange) } else { Micros::ZERO };
+        if billed && free {
+            session.played();
+        }
         session.spent(&exchange, (billed, at_least, assumed), fingerprint.as_deref());
         if passing {
             session.leave();
         }
         let recording = async move {
             let bodies = capture.map(|capture| capture.redacted(&core.options.redactor));
-            let kept = keep(&core, &exchange, taped).await;
+            let kept = keep(&core, (&exchange, &session.terms.places), taped).await;
             let recorded = core.recorder.ended(exchange, bodies).await.map_err(|error| error.message);
             let outcome = recorded.and(kept);
             if let Err(error) = &outcome {
@@ -314,12 +323,12 @@ impl Drop for Entry {
 /// Puts an exchange on the cassette, if one records.
 async fn keep(
     core: &Core,
-    exchange: &Exchange,
+    (exchange, places): (&Exchange, &Places),
     taped: Option<(RecordedRequest, RecordedAnswer)>,
 ) -> Result<(), String> {
     let Some(((request, answer), cassette)) = taped.zip(core.cassette.as_ref()) else { return Ok(()) };
     let Exchange { attribution, number, .. } = exchange;
-    cassette.keep(attribution, *number, &request, answer).await.map_err(|error| error.to_string())
+    cassette.keep((attribution, places), *number, &request, answer).await.map_err(|error| error.to_string())
 }
 
 /// How an exchange ended whose answer came to its end. An error has no final event.
@@ -374,9 +383,17 @@ fn price<'a>(core: &'a Core, exchange: &Exchange) -> Option<&'a Price> {
     }
 }
 
+/// A diff, whose lines say what they are by where they stand.
+fn lines(message: &str) -> String {
+    shortened(printable(message).trim_end().to_owned())
+}
+
 fn one_line(message: &str) -> String {
     let words = printable(message);
-    let mut line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    shortened(words.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn shortened(mut line: String) -> String {
     if let Some((cut, _)) = line.char_indices().nth(LONGEST_MESSAGE) {
         line.truncate(cut);
         line.push('…');

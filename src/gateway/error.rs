@@ -37,6 +37,18 @@ pub enum GatewayError {
         /// What is wrong with it.
         message: String,
     },
+    /// A proxy cannot be used. The error does not show its password.
+    #[error(
+        "the proxy `{proxy}` on the way to provider `{provider}` {message}; write it as in http://proxy.example.com:3128"
+    )]
+    Proxy {
+        /// The provider's name.
+        provider: String,
+        /// The proxy, as far as it may be shown.
+        proxy: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// Two providers have one name.
     #[error("two providers are named `{provider}`; give each a name of its own")]
     TwoOfOneName {

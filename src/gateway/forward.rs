@@ -26,6 +26,7 @@ use super::source::{self, Source};
 use super::upload::{Pieces, Upload, splice};
 use super::upstream::{Unanswered, causes};
 use crate::domain::ExchangeEnd;
+use crate::redact::printable;
 
 /// A request on its way.
 struct Exchange {
@@ -113,7 +114,7 @@ impl Exchange {
             self.session.broke(&message);
             Self::halted(Stop::Broken(message))
         })?;
-        let answer = self.core.upstream.send(request, pulse.clone()).await.map_err(|error| {
+        let answer = self.session.terms.upstream.send(request, pulse.clone()).await.map_err(|error| {
             let message = error.to_string();
             match error {
                 Unanswered::Unreachable(_) => Halt::Failed(ExchangeEnd::Unreachable, RefusalKind::Unreachable, message),
@@ -137,9 +138,13 @@ impl Exchange {
 
     /// Answers from a cassette.
     fn play(&mut self, cassette: &Cassette, request: &RecordedRequest) -> Result<Response<Source>, Halt> {
-        let recorded = cassette
-            .answer(&self.session.terms.attribution, request)
-            .map_err(|parted| Halt::Refused(RefusalKind::Parted, parted.message))?;
+        let recorded = cassette.answer(&self.session.terms.attribution, &self.session.terms.places, request).map_err(
+            |parted| {
+                let message = self.core.options.redactor.redact(&parted.message).into_string();
+                tracing::warn!(session = self.session.id, "{}", printable(&message));
+                Halt::Refused(RefusalKind::Parted, message)
+            },
+        )?;
         self.entry.played();
         let end = recorded.end;
         let Some(answer) = source::recorded(recorded) else {
@@ -288,6 +293,9 @@ impl Exchange {
     async fn halt(mut self, halt: Halt) -> Response<Answer> {
         let family = self.route.api.family();
         let (kind, message, ending) = match halt {
+            Halt::Refused(kind @ RefusalKind::Parted, message) => {
+                (kind, message.clone(), Some(Ending::Parted(message)))
+            }
             Halt::Refused(kind, message) => (kind, message.clone(), Some(Ending::Was(ExchangeEnd::Refused, message))),
             Halt::Failed(end, kind, message) => (kind, message.clone(), Some(Ending::Was(end, message))),
             Halt::Ended => (RefusalKind::Unavailable, "the session has ended".to_owned(), None),

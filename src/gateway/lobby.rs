@@ -145,6 +145,7 @@ mod tests {
         let fourth = lobby.enter().expect("a seat");
         assert!(second.leaves.is_cancelled() && !third.leaves.is_cancelled());
         drop((second, third, fourth));
-        assert_eq!((lobby.inside().seats, lobby.inside().strangers.len()), (0, 0));
+        let inside = lobby.inside();
+        assert_eq!((inside.seats, inside.strangers.len()), (0, 0));
     }
 }

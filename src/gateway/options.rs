@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cassette::Places;
+use super::proxies::{Proxies, ProxyChoice};
 use crate::budget::PriceTable;
 use crate::clock::Clock;
 use crate::domain::{Attribution, Micros, Usage};
@@ -64,6 +66,8 @@ pub struct Provider {
     pub concurrency: Option<usize>,
     /// The most requests begun within a minute, over all sessions.
     pub requests_per_minute: Option<u32>,
+    /// How it is reached.
+    pub proxy: ProxyChoice,
 }
 
 /// How long a provider may be silent.
@@ -146,6 +150,8 @@ pub struct GatewayOptions {
     pub stalls: Stalls,
     /// What clients may take of it.
     pub bounds: Bounds,
+    /// Proxies on the way to providers.
+    pub proxies: Proxies,
     /// The most bytes of each body that are handed to the recorder; none are where it is `None`.
     pub bodies: Option<usize>,
 }
@@ -172,6 +178,8 @@ pub struct Totals {
     pub refused: u32,
     /// Requests for tokens that went to the provider, or to the cassette in its place; those that have ended.
     pub billed: u32,
+    /// Those of them that a cassette answered: they cost nothing, whatever their tokens.
+    pub played: u32,
     /// Requests under way.
     pub under_way: u32,
     /// Tokens of all finished exchanges; a class that one of them does not tell is unknown.
@@ -195,6 +203,7 @@ impl Totals {
         requests: 0,
         refused: 0,
         billed: 0,
+        played: 0,
         under_way: 0,
         usage: Usage::ZERO,
         cost: Some(Micros::ZERO),
@@ -250,6 +259,8 @@ pub struct Grant {
     pub base_url: Option<String>,
     /// Its ceilings.
     pub guard: Option<Arc<dyn Guard>>,
+    /// Its folders, for a cassette.
+    pub places: Places,
 }
 
 impl fmt::Debug for Grant {

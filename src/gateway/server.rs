@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,6 +18,7 @@ use super::listen::Door;
 use super::lobby::Lobby;
 use super::options::{GatewayOptions, Grant, Listen, Provider};
 use super::pace::Lane;
+use super::proxies::{Proxies, Proxy, ProxyChoice, without_password};
 use super::recorder::Recorder;
 use super::serve;
 use super::session::{Session, Terms};
@@ -35,7 +37,6 @@ pub(super) struct Core {
     pub(super) options: GatewayOptions,
     pub(super) recorder: Arc<dyn Recorder>,
     pub(super) cassette: Option<Cassette>,
-    pub(super) upstream: Upstream,
     pub(super) lobby: Arc<Lobby>,
     /// Owns what outlives a request: the listeners, the connections, what is being recorded.
     pub(super) tasks: TaskTracker,
@@ -46,11 +47,15 @@ pub(super) struct Core {
     addresses: Vec<Listen>,
     providers: HashMap<String, Known>,
     sessions: RwLock<HashMap<String, Arc<Session>>>,
+    /// What is trusted, and who connects, by the proxy between.
+    tls: ClientConfig,
+    upstreams: Mutex<HashMap<Option<Proxy>, Arc<Upstream>>>,
 }
 
 /// A provider and its pace.
 struct Known {
     base: Base,
+    proxy: ProxyChoice,
     lane: Arc<Lane>,
 }
 
@@ -98,7 +103,7 @@ impl Gateway {
             return Err(GatewayError::NowhereToListen);
         }
         let providers = known(&options)?;
-        let upstream = Upstream::new(tls::connector(authorities)?, Arc::clone(&options.clock), options.stalls);
+        let tls = tls::config(authorities)?;
         let mut doors = Vec::with_capacity(options.listen.len());
         for listen in &options.listen {
             doors.push(Door::open(listen).await?);
@@ -109,7 +114,8 @@ impl Gateway {
             options,
             recorder,
             cassette,
-            upstream,
+            tls,
+            upstreams: Mutex::default(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
             cut: CancellationToken::new(),
@@ -139,7 +145,7 @@ impl Gateway {
         if core.cut.is_cancelled() {
             return Err(GatewayError::Closed);
         }
-        let Grant { attribution, provider, key, base_url, guard } = grant;
+        let Grant { attribution, provider, key, base_url, guard, places } = grant;
         let Some(known) = core.providers.get(&provider) else {
             let mut names: Vec<&str> = core.providers.keys().map(String::as_str).collect();
             names.sort_unstable();
@@ -154,7 +160,8 @@ impl Gateway {
             Some(url) => base(&provider, &url)?,
             None => known.base.clone(),
         };
-        let terms = Terms { attribution, provider, base, key, guard, lane: Arc::clone(&known.lane) };
+        let upstream = core.upstream(way(&core.options.proxies, &provider, &known.proxy, &base)?);
+        let terms = Terms { attribution, provider, base, key, guard, lane: Arc::clone(&known.lane), places, upstream };
         let session = Arc::new(Session::new(terms, core.cut.child_token()));
         core.sessions.write().unwrap_or_else(PoisonError::into_inner).insert(session.id.clone(), Arc::clone(&session));
         Ok(Capability::new(Arc::clone(core), session))
@@ -186,6 +193,15 @@ impl Core {
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
     }
 
+    /// Finds who connects to providers through a proxy, or directly.
+    fn upstream(&self, proxy: Option<Proxy>) -> Arc<Upstream> {
+        let mut all = self.upstreams.lock().unwrap_or_else(PoisonError::into_inner);
+        let GatewayOptions { clock, stalls, .. } = &self.options;
+        let make = || Arc::new(Upstream::new(self.tls.clone(), proxy.as_ref(), Arc::clone(clock), *stalls));
+        let found = all.get(&proxy).cloned().unwrap_or_else(make);
+        all.entry(proxy).or_insert(found).clone()
+    }
+
     /// Time since some moment in the past; it never goes back.
     pub(super) fn elapsed(&self) -> Duration {
         self.options.clock.elapsed()
@@ -200,11 +216,26 @@ fn base(provider: &str, url: &str) -> Result<Base, GatewayError> {
     })
 }
 
+/// Finds the proxy on the way to a provider.
+fn way(proxies: &Proxies, provider: &str, choice: &ProxyChoice, base: &Base) -> Result<Option<Proxy>, GatewayError> {
+    proxies.on_the_way(choice, base.uri()).map_err(|message| {
+        let named = match choice {
+            ProxyChoice::Through(proxy) => Some(proxy),
+            _ if base.uri().scheme_str() == Some("https") => proxies.https.as_ref(),
+            _ => proxies.http.as_ref(),
+        };
+        let proxy = named.map(|proxy| without_password(proxy)).unwrap_or_default();
+        GatewayError::Proxy { provider: provider.to_owned(), proxy, message }
+    })
+}
+
 fn known(options: &GatewayOptions) -> Result<HashMap<String, Known>, GatewayError> {
     let mut providers = HashMap::with_capacity(options.providers.len());
-    for Provider { name, base_url, concurrency, requests_per_minute } in &options.providers {
+    for Provider { name, base_url, concurrency, requests_per_minute, proxy } in &options.providers {
         let lane = Lane::new(Arc::clone(&options.clock), *concurrency, *requests_per_minute);
-        let known = Known { base: base(name, base_url)?, lane: Arc::new(lane) };
+        let base = base(name, base_url)?;
+        way(&options.proxies, name, proxy, &base)?;
+        let known = Known { base, proxy: proxy.clone(), lane: Arc::new(lane) };
         if providers.insert(name.clone(), known).is_some() {
             return Err(GatewayError::TwoOfOneName { provider: name.clone() });
         }

@@ -9,9 +9,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::cassette::Places;
 use super::options::{Guard, Key, Totals};
 use super::pace::Lane;
 use super::target::Base;
+use super::upstream::Upstream;
 use crate::domain::{Attribution, Exchange, ExchangeEnd, Micros};
 
 /// What stands before the random part of a token: programs that check the look of a key take it for one.
@@ -51,6 +53,8 @@ pub(super) struct Terms {
     pub(super) key: Option<Key>,
     pub(super) guard: Option<Arc<dyn Guard>>,
     pub(super) lane: Arc<Lane>,
+    pub(super) places: Places,
+    pub(super) upstream: Arc<Upstream>,
 }
 
 /// A session.
@@ -216,6 +220,12 @@ impl Session {
     /// Returns how many requests with this body came to nothing so far.
     pub(super) fn failures(&self, fingerprint: &str) -> u32 {
         self.state().failures.get(fingerprint).copied().unwrap_or(0)
+    }
+
+    /// A cassette has answered a request for tokens.
+    pub(super) fn played(&self) {
+        let mut state = self.state();
+        state.totals.played = state.totals.played.saturating_add(1);
     }
 
     /// Adds an exchange that has ended. It stays under way until [`Session::recorded`].

@@ -10,6 +10,7 @@ use super::protocol::Route;
 pub(super) struct Base {
     url: String,
     authority: Authority,
+    uri: Uri,
 }
 
 impl Base {
@@ -27,7 +28,12 @@ impl Base {
         if uri.query().is_some() {
             return Err("holds a query".to_owned());
         }
-        Ok(Self { url: url.to_owned(), authority })
+        Ok(Self { url: url.to_owned(), authority, uri })
+    }
+
+    /// Returns the address itself.
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
     }
 
     /// Returns the host and port, for the `host` header.

@@ -11,8 +11,8 @@ use rustls_pki_types::pem::PemObject;
 
 use super::error::GatewayError;
 
-/// Makes what connects to providers. `authorities` are certificates in PEM form that are trusted beside the system's.
-pub(super) fn connector(authorities: &[u8]) -> Result<HttpsConnector<HttpConnector>, GatewayError> {
+/// What is trusted and spoken. `authorities` are certificates in PEM form that are trusted beside the system's.
+pub(super) fn config(authorities: &[u8]) -> Result<ClientConfig, GatewayError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
@@ -28,8 +28,18 @@ pub(super) fn connector(authorities: &[u8]) -> Result<HttpsConnector<HttpConnect
         .map_err(|error| GatewayError::Tls { message: error.to_string() })?
         .with_root_certificates(roots)
         .with_no_client_auth();
+    Ok(config)
+}
+
+/// Makes what connects by TCP.
+pub(super) fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    Ok(HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().wrap_connector(tcp))
+    tcp
+}
+
+/// Makes what connects to providers by what `inner` makes of an address.
+pub(super) fn over<C>(config: ClientConfig, inner: C) -> HttpsConnector<C> {
+    HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().wrap_connector(inner)
 }

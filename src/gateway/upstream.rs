@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::{Request, Response};
+use hyper::{Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
 
 use super::options::Stalls;
+use super::proxies::Proxy;
 use super::silence::{Pulse, Silence};
+use super::tls;
 use super::upload::Upload;
 use crate::clock::Clock;
 
@@ -23,9 +27,16 @@ const KEPT: Duration = Duration::from_secs(30);
 
 /// Sends requests to providers, over connections that are used again.
 pub(super) struct Upstream {
-    client: Client<HttpsConnector<HttpConnector>, Upload>,
+    way: Way,
     clock: Arc<dyn Clock>,
     stalls: Stalls,
+}
+
+/// How connections are made.
+enum Way {
+    Direct(Client<HttpsConnector<HttpConnector>, Upload>),
+    /// A proxy connects, and what passes it is encrypted for the provider.
+    Through(Client<HttpsConnector<Tunnel<HttpConnector>>, Upload>, Uri),
 }
 
 /// A request got no answer.
@@ -43,12 +54,21 @@ pub(super) enum Unanswered {
 }
 
 impl Upstream {
-    pub(super) fn new(connector: HttpsConnector<HttpConnector>, clock: Arc<dyn Clock>, stalls: Stalls) -> Self {
-        let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(KEPT)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Self { client, clock, stalls }
+    pub(super) fn new(config: ClientConfig, proxy: Option<&Proxy>, clock: Arc<dyn Clock>, stalls: Stalls) -> Self {
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_idle_timeout(KEPT).pool_timer(TokioTimer::new());
+        let way = match proxy {
+            None => Way::Direct(builder.build(tls::over(config, tls::tcp()))),
+            Some(Proxy { address, authorization }) => {
+                let tunnel = Tunnel::new(address.clone(), tls::tcp());
+                let tunnel = match authorization {
+                    Some(authorization) => tunnel.with_auth(authorization.clone()),
+                    None => tunnel,
+                };
+                Way::Through(builder.build(tls::over(config, tunnel)), address.clone())
+            }
+        };
+        Self { way, clock, stalls }
     }
 
     /// Sends a request whose body beats this pulse, and waits for the head of the answer. Dropping the future drops the connection.
@@ -57,8 +77,14 @@ impl Upstream {
         mut request: Request<Upload>,
         pulse: Pulse,
     ) -> Result<Response<Incoming>, Unanswered> {
+        if let Way::Through(..) = self.way {
+            tell_port(request.uri_mut());
+        }
         let connection = capture_connection(&mut request);
-        let mut answer = pin!(self.client.request(request));
+        let mut answer = pin!(match &self.way {
+            Way::Direct(client) => client.request(request),
+            Way::Through(client, _) => client.request(request),
+        });
         let mut unconnected = pin!(self.clock.sleep(self.stalls.connect));
         let mut silence = Silence::new(pulse, self.stalls.first_byte);
         let mut connecting = true;
@@ -67,7 +93,13 @@ impl Upstream {
                 answered = &mut answer => {
                     return answered.map_err(|error| {
                         let causes = causes(&error);
-                        if error.is_connect() { Unanswered::Unreachable(causes) } else { Unanswered::Cut(causes) }
+                        match &self.way {
+                            _ if !error.is_connect() => Unanswered::Cut(causes),
+                            Way::Direct(_) => Unanswered::Unreachable(causes),
+                            Way::Through(_, proxy) => {
+                                Unanswered::Unreachable(format!("through the proxy {proxy}: {causes}"))
+                            }
+                        }
                     });
                 }
                 () = &mut unconnected, if connecting => {
@@ -80,10 +112,17 @@ impl Upstream {
             }
         }
     }
+}
 
-    /// Returns the limit for silence within an answer.
-    pub(super) fn idle(&self, pulse: Pulse) -> Silence {
-        Silence::new(pulse, self.stalls.idle)
+/// Puts the port into an address without one: a tunnel takes all of those for encrypted ones.
+fn tell_port(uri: &mut Uri) {
+    if uri.port().is_some() || uri.scheme_str() != Some("http") {
+        return;
+    }
+    let mut parts = uri.clone().into_parts();
+    parts.authority = parts.authority.and_then(|host| format!("{host}:80").parse().ok());
+    if let Ok(told) = Uri::from_parts(parts) {
+        *uri = told;
     }
 }
 

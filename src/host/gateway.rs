@@ -8,12 +8,12 @@ use super::builder::Parts;
 use super::error::Error;
 use crate::budget::PriceTable;
 use crate::config::RunPlan;
-use crate::config::gateway::{CassetteMode, GatewayMode, Recording, place_of};
+use crate::config::gateway::{CassetteMatching, CassetteMode, GatewayMode, ProviderProxy, Recording, place_of};
 use crate::domain::Network;
 use crate::engine::EngineError;
 use crate::engine::metering::Metering;
 use crate::gateway::cassette::{Cassette, Matching};
-use crate::gateway::{Bounds, GatewayError, GatewayOptions, Listen, Provider, Stalls};
+use crate::gateway::{Bounds, GatewayError, GatewayOptions, Listen, Provider, Proxies, ProxyChoice, Stalls};
 use crate::redact::Redactor;
 use crate::runtime::{GatewayDoors, Runtime};
 use crate::store::{Layout, Store};
@@ -60,6 +60,7 @@ pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> 
         clock: Arc::clone(&parts.clock),
         stalls: Stalls::default(),
         bounds: Bounds::default(),
+        proxies: Proxies::from_variables(|name| parts.environment.get(name).cloned()),
         bodies: (plan.gateway.record == Recording::Bodies).then_some(BODY_LIMIT),
     };
     Metering::start(options, around.store.clone(), cassette).await.map_err(failed)
@@ -71,7 +72,13 @@ fn cassette(plan: &RunPlan, redactor: &Redactor) -> Result<Option<Cassette>, Err
     let opened = match plan.gateway.cassette {
         CassetteMode::Off => return Ok(None),
         CassetteMode::Record => Cassette::record(path, redactor.clone()),
-        CassetteMode::Replay => Cassette::replay(path, Matching::Exact, redactor.clone()),
+        CassetteMode::Replay => {
+            let matching = match plan.gateway.matching {
+                CassetteMatching::Exact => Matching::Exact,
+                CassetteMatching::Shape => Matching::Shape,
+            };
+            Cassette::replay(path, matching, redactor.clone())
+        }
     };
     opened.map(Some).map_err(|error| {
         let hint = "`gateway.cassette_file` names a file that `cassette: record` wrote, or is to write";
@@ -111,6 +118,15 @@ fn listen(plan: &RunPlan, doors: &GatewayDoors) -> Vec<Listen> {
     tcp.into_iter().chain(doors.unix.clone().map(Listen::Unix)).collect()
 }
 
+/// How a provider is reached, by what a run says.
+pub(super) fn proxy_choice(proxy: &ProviderProxy) -> ProxyChoice {
+    match proxy {
+        ProviderProxy::Surroundings => ProxyChoice::Surroundings,
+        ProviderProxy::Off => ProxyChoice::Direct,
+        ProviderProxy::Through(address) => ProxyChoice::Through(address.clone()),
+    }
+}
+
 /// The providers of a run, and those that only a model's own address says where they are.
 fn providers(plan: &RunPlan) -> Vec<Provider> {
     let mut all: Vec<Provider> = plan
@@ -121,13 +137,20 @@ fn providers(plan: &RunPlan) -> Vec<Provider> {
             base_url: known.base_url.clone(),
             concurrency: known.concurrency,
             requests_per_minute: known.requests_per_minute,
+            proxy: proxy_choice(&known.proxy),
         })
         .collect();
     for model in &plan.models {
         let Some(place) = place_of(model) else { continue };
         if !all.iter().any(|known| known.name == model.provider) {
             let (name, base_url) = (model.provider.clone(), place.to_owned());
-            all.push(Provider { name, base_url, concurrency: None, requests_per_minute: None });
+            all.push(Provider {
+                name,
+                base_url,
+                concurrency: None,
+                requests_per_minute: None,
+                proxy: ProxyChoice::default(),
+            });
         }
     }
     all

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::assemble::price_table;
 use super::error::Error;
-use super::gateway::{BODY_LIMIT, failed};
+use super::gateway::{BODY_LIMIT, failed, proxy_choice};
 use crate::clock::SystemClock;
 use crate::config::gateway::{ProviderEntry, Recording};
 use crate::domain::{Attribution, Micros, RunName, Trace, Usage};
 use crate::engine::metering::StoreRecorder;
+use crate::gateway::cassette::Places;
 use crate::gateway::{
-    Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals,
+    Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Proxies, Stalls, Totals,
 };
 use crate::redact::{Redactor, printable};
 use crate::store::{Owner, Store};
@@ -30,6 +31,8 @@ pub struct StandaloneOptions {
     pub db: PathBuf,
     /// The providers.
     pub providers: Vec<ProviderEntry>,
+    /// Proxies on the way to them.
+    pub proxies: Proxies,
     /// Values of the variables with keys. They go to the providers and nowhere else.
     pub keys: BTreeMap<String, String>,
     /// What is kept of each exchange.
@@ -112,6 +115,7 @@ impl StandaloneGateway {
             base_url: entry.base_url.clone(),
             concurrency: entry.concurrency,
             requests_per_minute: entry.requests_per_minute,
+            proxy: proxy_choice(&entry.proxy),
         });
         let secrets = options.keys.iter().map(|(name, value)| (name.clone(), value.clone()));
         let gateway = GatewayOptions {
@@ -122,6 +126,7 @@ impl StandaloneGateway {
             clock: Arc::new(SystemClock::new()),
             stalls: Stalls::default(),
             bounds: Bounds::default(),
+            proxies: options.proxies.clone(),
             bodies: (options.record == Recording::Bodies).then_some(BODY_LIMIT),
         };
         let gateway = Gateway::start(gateway, Arc::new(StoreRecorder { store })).await.map_err(failed)?;
@@ -168,6 +173,7 @@ impl StandaloneGateway {
             key: variable.and_then(|variable| self.options.keys.get(variable)).map(Key::new),
             base_url: None,
             guard: Some(Arc::clone(&cap) as Arc<dyn Guard>),
+            places: Places::default(),
         };
         let capability = self.gateway.open(grant).map_err(failed)?;
         let base_url = format!("http://{}{}", self.address(), capability.path());

@@ -283,9 +283,12 @@ fn runs() -> Vec<Case> {
         run("providers: {mine: {concurrency: 3}}", "provider `mine` has no `base_url`"),
         run("providers: {mine: {base_url: mine.example}}", "`base_url` is no address of a provider"),
         run("providers: {mine: {base_url: https://key@mine.example}}", "`base_url` is no address of a provider"),
+        run("providers: {openai: {proxy: socks5://proxy:1080}}", "`proxy` is no address of a proxy"),
+        run("providers: {openai: {proxy: http://me:secret@proxy:3128}}", "`proxy` is no address of a proxy"),
         run("providers: {openai: {concurency: 3}}", "the provider has no key `concurency`"),
         run("providers: {openai: {concurrency: 0}}", "`concurrency` must be between 1 and 100000"),
         run("gateway: { cassette: replay }", "the cassette has no file"),
+        run("gateway: { matching: nearly }", "`matching` must be"),
         run(
             "gateway: { mode: \"off\", cassette: record, cassette_file: t }",
             "a cassette needs the gateway, and `mode` is `off`",

@@ -148,6 +148,7 @@ fn options(listen: Vec<Listen>) -> GatewayOptions {
         clock: Arc::new(refrain::clock::SystemClock::new()),
         stalls: refrain::gateway::Stalls::default(),
         bounds: refrain::gateway::Bounds::default(),
+        proxies: refrain::gateway::Proxies::default(),
         bodies: None,
     }
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use refrain::domain::{Exchange, ExchangeEnd, Micros, Usage};
-use refrain::gateway::cassette::{Cassette, Matching};
+use refrain::gateway::Grant;
+use refrain::gateway::cassette::{Cassette, Matching, Places};
 use refrain::redact::Redactor;
 
 use crate::provider::{Provider, anthropic};
@@ -120,6 +121,7 @@ async fn a_session_is_played_as_it_was_without_a_provider() {
 
         let bench = start(NOWHERE, replay(&path)).await;
         let mut expected = recorded;
+        expected[1].1 = Some("0".to_owned());
         expected[4].2 = expected[4].2.replace(REAL_KEY, "[redacted:KEY]");
         assert_eq!(session(&bench, "2027-01-02").await, expected);
         let exchanges = bench.books.wait(6).await;
@@ -146,7 +148,14 @@ async fn a_request_that_parts_is_refused_with_its_difference() {
     assert!(message.contains("-messages[0].content: work\n+messages[0].content: other work\n"), "{message}");
     let exchange = bench.books.wait(1).await.remove(0);
     assert_eq!((exchange.end, exchange.usage), (ExchangeEnd::Refused, Usage::ZERO));
-    assert!(exchange.message.is_some_and(|message| message.contains("+messages[0].content: other work")));
+    assert_eq!(
+        exchange.message.as_deref(),
+        Some(
+            "the request parts from the cassette, which expected exchange 1 of 1 of this session; record anew if this is \
+             meant\n--- cassette\n+++ request\n@@ -5,1 +5,1 @@\n messages[0].role: user\n-messages[0].content: work\n\
+             +messages[0].content: other work"
+        )
+    );
     // The session can go on where the tape goes on.
     assert_eq!(ask(&bench, "/v1/messages", says("work")).await.0, 200);
 }
@@ -187,4 +196,69 @@ async fn a_cassette_that_takes_no_more_lets_nothing_be_paid_for() {
     assert_eq!(status, 403);
     assert!(body.contains("no exchange can be recorded any more"), "{body}");
     assert_eq!(provider.seen().len(), 1);
+}
+
+/// A provider that says which file to read, its path in pieces.
+async fn pathfinder() -> Provider {
+    Provider::play(|seen, mut wire| async move {
+        let body: serde_json::Value = serde_json::from_slice(&seen.body).expect("JSON");
+        let path = body["messages"][0]["content"].as_str().expect("a text").to_owned();
+        wire.begin("text/event-stream").await;
+        wire.chunk(anthropic::start()).await;
+        for piece in path.as_bytes().chunks(5) {
+            wire.chunk(anthropic::text(std::str::from_utf8(piece).expect("text"))).await;
+        }
+        for event in [anthropic::delta(), anthropic::stop()] {
+            wire.chunk(event).await;
+        }
+        wire.end().await;
+        Some(wire)
+    })
+    .await
+}
+
+/// What the texts of a stream say together, asked in a session with such a workspace.
+async fn reads(bench: &Bench, workspace: &str) -> String {
+    let places = Places::new([("directory", Path::new(workspace))]);
+    let capability = bench.gateway.open(Grant { places, ..crate::grant(None) }).expect("a session");
+    let request = crate::client::Request::post(bench.address(), &format!("{}/v1/messages", capability.path()));
+    let request = request.header("x-api-key", capability.token()).body(says(&format!("{workspace}/src/main.rs")));
+    let (status, body) = request.text().await;
+    assert_eq!(status, 200, "{body}");
+    let data = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let values = data.map(|data| serde_json::from_str::<serde_json::Value>(data).expect("JSON"));
+    values.filter_map(|value| Some(value["delta"]["text"].as_str()?.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn an_agent_with_absolute_paths_is_played_in_another_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.tape");
+    let provider = pathfinder().await;
+    let bench = start(&provider.url(), Cassette::record(&path, redactor()).expect("a cassette")).await;
+    assert_eq!(reads(&bench, "/srv/one/work").await, "/srv/one/work/src/main.rs");
+    let tape = std::fs::read_to_string(&path).expect("a tape");
+    assert!(!tape.contains("/srv/one"), "{tape}");
+    for workspace in ["/elsewhere/w", "/workspace"] {
+        let bench = start(NOWHERE, replay(&path)).await;
+        assert_eq!(reads(&bench, workspace).await, format!("{workspace}/src/main.rs"));
+    }
+}
+
+#[tokio::test]
+async fn a_recorded_pause_holds_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.tape");
+    let provider = provider().await;
+    let bench = start(&provider.url(), Cassette::record(&path, redactor()).expect("a cassette")).await;
+    assert_eq!(ask(&bench, "/v1/messages", says("overload")).await.0, 529);
+    let clock = refrain::clock::ManualClock::default();
+    let mut setup = Setup::new(NOWHERE.to_owned());
+    (setup.cassette, setup.clock) = (Some(replay(&path)), std::sync::Arc::new(clock));
+    let bench = setup.start().await;
+    let seen = ask(&bench, "/v1/messages", says("overload")).await;
+    assert_eq!((seen.0, seen.1.as_deref()), (529, Some("0")));
+    // Time stands still, so that whoever waits for it waits for ever.
+    assert_eq!(ask(&bench, "/v1/messages", says("more")).await.0, 403);
+    assert_eq!(bench.capability.close().await.played, 1);
 }

@@ -12,6 +12,7 @@ mod limits;
 mod packed;
 mod prices;
 mod provider;
+mod proxies;
 mod streaming;
 mod tls;
 
@@ -21,8 +22,10 @@ use std::sync::Arc;
 use refrain::budget::PriceTable;
 use refrain::clock::{Clock, SystemClock};
 use refrain::domain::{Attribution, RunName, Trace};
-use refrain::gateway::cassette::Cassette;
-use refrain::gateway::{Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls};
+use refrain::gateway::cassette::{Cassette, Places};
+use refrain::gateway::{
+    Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Proxies, ProxyChoice, Stalls,
+};
 use refrain::redact::Redactor;
 
 use books::Books;
@@ -64,6 +67,7 @@ struct Setup {
     provider: Provider,
     stalls: Stalls,
     bounds: Bounds,
+    proxies: Proxies,
     bodies: Option<usize>,
     clock: Arc<dyn Clock>,
     guard: Option<Arc<dyn Guard>>,
@@ -74,9 +78,16 @@ struct Setup {
 impl Setup {
     fn new(base_url: String) -> Self {
         Self {
-            provider: Provider { name: "scripted".into(), base_url, concurrency: None, requests_per_minute: None },
+            provider: Provider {
+                name: "scripted".into(),
+                base_url,
+                concurrency: None,
+                requests_per_minute: None,
+                proxy: ProxyChoice::default(),
+            },
             stalls: Stalls::default(),
             bounds: Bounds::default(),
+            proxies: Proxies::default(),
             bodies: None,
             clock: Arc::new(SystemClock::new()),
             guard: None,
@@ -85,8 +96,9 @@ impl Setup {
         }
     }
 
-    async fn start(self) -> Bench {
-        let Self { provider, stalls, bounds, bodies, clock, guard, books, cassette } = self;
+    /// What a gateway is started with, and its books.
+    fn options(self) -> (GatewayOptions, Books) {
+        let Self { provider, stalls, bounds, proxies, bodies, clock, books, .. } = self;
         let options = GatewayOptions {
             listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))],
             providers: vec![provider],
@@ -95,8 +107,15 @@ impl Setup {
             clock,
             stalls,
             bounds,
+            proxies,
             bodies,
         };
+        (options, books)
+    }
+
+    async fn start(mut self) -> Bench {
+        let (guard, cassette) = (self.guard.take(), self.cassette.take());
+        let (options, books) = self.options();
         let recorder = Arc::new(books.clone());
         let gateway = Gateway::start_with_cassette(options, recorder, b"", cassette).await.expect("a gateway starts");
         let capability = gateway.open(grant(guard)).expect("a capability");
@@ -137,6 +156,7 @@ fn grant(guard: Option<Arc<dyn Guard>>) -> Grant {
         key: Some(Key::new(REAL_KEY)),
         base_url: None,
         guard,
+        places: Places::default(),
     }
 }
 

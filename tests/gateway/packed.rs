@@ -4,6 +4,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
+use refrain::domain::{ExchangeEnd, Usage};
 use refrain::gateway::cassette::Cassette;
 use refrain::redact::Redactor;
 
@@ -90,4 +91,29 @@ async fn a_cassette_holds_packed_requests_as_text() {
     post(&bench, "/v1/messages", "gzip", packed("gzip", &plain)).await;
     let tape = std::fs::read_to_string(&path).expect("reads");
     assert!(tape.contains("say [redacted:KEY]") && !tape.contains(REAL_KEY), "{tape}");
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_not_asked_for_and_costs_nobody_knows_what() {
+    for coding in ["zstd", "br", "gzip, br"] {
+        let provider = Provider::play(move |_, mut wire| async move {
+            wire.answer(200, &format!("content-encoding: {coding}\r\n"), b"\x28\xb5\x2f\xfd whatever").await;
+            Some(wire)
+        })
+        .await;
+        let bench = bench(&provider).await;
+        let request = bench.post("/v1/messages").header("accept-encoding", "gzip, deflate, br, zstd;q=0.9");
+        let mut reply = request.body(messages(false)).send().await.expect("an answer");
+        assert_eq!((reply.status, reply.header("content-encoding")), (200, Some(coding)));
+        assert_eq!(reply.rest().await.expect("whole"), b"\x28\xb5\x2f\xfd whatever", "it passes as it is");
+        assert_eq!(provider.seen()[0].header("accept-encoding"), Some("gzip, deflate"));
+        let (exchange, bodies) = (bench.books.wait(1).await.remove(0), bench.books.bodies()[0].clone());
+        assert_eq!((exchange.end, exchange.usage, exchange.cost), (ExchangeEnd::Complete, Usage::UNKNOWN, None));
+        assert_eq!(exchange.message, Some(format!("the answer is encoded as {coding:?}, which is not read")));
+        let bodies = bodies.expect("bodies");
+        assert!(bodies.cut && bodies.answer.is_empty());
+        let totals = bench.capability.totals();
+        assert_eq!((totals.billed, totals.usage, totals.cost), (1, Usage::UNKNOWN, None));
+        assert!(totals.assumed > refrain::domain::Micros::ZERO, "ceilings do not take it for free: {totals:?}");
+    }
 }

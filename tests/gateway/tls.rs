@@ -18,12 +18,12 @@ use crate::books::Books;
 use crate::client::Request;
 use crate::{Setup, grant, messages};
 
-const AUTHORITY: &[u8] = include_bytes!("tls/ca.pem");
+pub(crate) const AUTHORITY: &[u8] = include_bytes!("tls/ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key");
 
 /// A provider that answers everything with the same few bytes, encrypted. It listens on all of the loopback.
-async fn provider() -> (SocketAddr, JoinSet<()>) {
+pub(crate) async fn provider() -> (SocketAddr, JoinSet<()>) {
     let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions")
@@ -56,7 +56,12 @@ async fn provider() -> (SocketAddr, JoinSet<()>) {
 
 /// Asks through a gateway that trusts these authorities.
 async fn ask(base_url: String, authorities: &[u8]) -> (u16, String, Books) {
-    let Setup { provider, stalls, bounds, clock, books, .. } = Setup::new(base_url);
+    ask_as(Setup::new(base_url), authorities).await
+}
+
+/// The same with a setup.
+pub(crate) async fn ask_as(setup: Setup, authorities: &[u8]) -> (u16, String, Books) {
+    let Setup { provider, stalls, bounds, proxies, clock, books, .. } = setup;
     let options = GatewayOptions {
         listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))],
         providers: vec![provider],
@@ -65,6 +70,7 @@ async fn ask(base_url: String, authorities: &[u8]) -> (u16, String, Books) {
         clock,
         stalls,
         bounds,
+        proxies,
         bodies: None,
     };
     let gateway = Gateway::start_trusting(options, Arc::new(books.clone()), authorities).await.expect("a gateway");

@@ -47,3 +47,33 @@ fn a_cassette_that_is_none_is_told_before_the_run() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.stderr.contains("run.tape cannot be used"), "{ran:?}");
 }
+
+#[test]
+fn an_agent_with_absolute_paths_is_played_in_another_run_and_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let tape = folder.path().join("run.tape");
+    let does = "path = ask('say ' + os.getcwd() + '/made.txt')['content'][0]['text']\n\
+                open(path, 'w').close()\n\
+                ask('made ' + os.path.abspath('made.txt') + ' for ' + os.environ['HOME'])\n\
+                assert os.path.exists('made.txt'), path";
+    let provider = Provider::start();
+    let recorded = Project::new(&provider, does, &settings("record", &tape));
+    let ran = recorded.run(&["run", "runs/metered.yaml"]);
+    assert_eq!((ran.code, provider.asked().len()), (Some(0), 2), "{ran:?}");
+    let kept = std::fs::read_to_string(&tape).unwrap();
+    assert!(!kept.contains(&recorded.path().display().to_string()), "{kept}");
+    let replayed = Project::new(&provider, does, &settings("replay", &tape));
+    let ran = replayed.run(&["run", "runs/metered.yaml", "--set", "name=metered-by-another-name"]);
+    assert_eq!((ran.code, provider.asked().len()), (Some(0), 2), "{ran:?}");
+    let shape = ["--set", "name=third", "--set", "gateway.matching=shape"];
+    let other = Project::new(&provider, &does.replace("made ", "I have made "), &settings("replay", &tape));
+    let parted = other.run(&["run", "runs/metered.yaml", "--set", "name=second"]);
+    assert_eq!(parted.code, Some(11), "{parted:?}");
+    assert!(
+        parted.stderr.contains("-messages[0].content: made <directory>/made.txt for <home>\n"),
+        "{}",
+        parted.stderr
+    );
+    let ran = other.run(&[&["run", "runs/metered.yaml"], shape.as_slice()].concat());
+    assert_eq!((ran.code, provider.asked().len()), (Some(0), 2), "{ran:?}");
+}

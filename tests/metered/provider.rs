@@ -53,7 +53,10 @@ fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>) {
         let answer = format!(
             r#"{{"id":"msg_1","type":"message","role":"assistant","model":"{model}","content":[{{"type":"text","text":"done"}}],"stop_reason":"end_turn","usage":{{"input_tokens":1000,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":100}}}}"#
         );
-        let answer = if counts { r#"{"input_tokens":1000}"# } else { &answer };
+        // Says what it is asked to say.
+        let said = body.split_once("say ").and_then(|(_, rest)| rest.split('"').next()).unwrap_or("done");
+        let answer = answer.replace("done", said);
+        let answer = if counts { r#"{"input_tokens":1000}"#.to_owned() } else { answer };
         let mut stream = stream;
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());

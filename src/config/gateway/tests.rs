@@ -73,3 +73,21 @@ fn flat_keys_stand_for_those_of_the_gateway() {
     let (free, _) = plan("{name: claude-code}", model, "gateway_port: 0\n");
     assert_eq!(free.gateway.port, None, "port 0 is a free one");
 }
+
+#[test]
+fn cassettes_and_proxies_are_as_the_run_says() {
+    let claude = "{name: claude-code}";
+    let model = "{name: m, provider: anthropic}";
+    let (bare, _) = plan(claude, model, "");
+    assert_eq!(
+        (bare.gateway.matching, bare.provider("openai").map(|known| &known.proxy)),
+        (CassetteMatching::Exact, Some(&ProviderProxy::Surroundings))
+    );
+    let more = "gateway: {cassette: replay, cassette_file: t, matching: shape}\n\
+                providers: {openai: {proxy: http://proxy:3128}, anthropic: {proxy: \"off\"}}\n";
+    let (plan, _) = plan(claude, model, more);
+    assert_eq!(plan.gateway.matching, CassetteMatching::Shape);
+    let proxy = |name: &str| plan.provider(name).map(|known| known.proxy.clone());
+    assert_eq!(proxy("openai"), Some(ProviderProxy::Through("http://proxy:3128".to_owned())));
+    assert_eq!((proxy("anthropic"), proxy("gemini")), (Some(ProviderProxy::Off), Some(ProviderProxy::Surroundings)));
+}

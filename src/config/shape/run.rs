@@ -79,6 +79,11 @@ pub(crate) const GATEWAY: Section = Section {
             "A tape of the traffic: `record` writes it, `replay` answers from it in place of the providers (`off`).",
         ),
         optional("cassette_file", Kind::Path, "The tape."),
+        optional(
+            "matching",
+            Kind::Choice(&["exact", "shape"]),
+            "Which answer of the tape a request gets: that of an equal one (`exact`), else of one built alike (`shape`).",
+        ),
     ],
 };
 
@@ -94,6 +99,11 @@ pub(crate) const PROVIDER: Section = Section {
             "Most requests begun within a minute; no limit.",
         ),
         optional("api_key_env", Kind::Variable, "Variable with the key of models that name none themselves."),
+        optional(
+            "proxy",
+            Kind::Line,
+            "The proxy on the way to it, or `off`; by default what `HTTPS_PROXY` and `NO_PROXY` say.",
+        ),
     ],
 };
 

@@ -15,7 +15,8 @@
 //!
 //! # Which answer a request gets
 //!
-//! A session finds its part of the tape by its cell, attempt and number. In it a request gets the first answer that was not
+//! A session finds its part of the tape by its cell (harness, model, task, repeat and orchestrator, not the name of the run),
+//! attempt and number; an attempt that the tape does not have plays the last one before it. In it a request gets the first answer that was not
 //! given yet and whose request was equal: programs ask for titles and subagents beside their work, in no fixed order. Equal
 //! means equal in JSON but for what two runs of the same program differ in anyway:
 //!
@@ -23,6 +24,7 @@
 //!   top and `session_id`, `conversation_id`, `thread_id`, `request_id` anywhere: left out;
 //! - in texts: UUIDs, dates, times of day, measured durations, hexadecimal ids from six digits on, numbers from ten digits
 //!   on, ids of processes;
+//! - the session's own folders ([`Places`]): answers name those of the session that plays them;
 //! - the working directory that the prompt names, wherever it occurs, what stands before a hidden folder in a path (the
 //!   program's home), and names directly below folders for temporary files;
 //! - numbers from a thousand million on: they are moments.
@@ -35,7 +37,9 @@
 
 mod normal;
 mod parted;
+mod places;
 mod player;
+mod split;
 mod tape;
 
 use std::path::Path;
@@ -47,6 +51,7 @@ use crate::domain::Attribution;
 use crate::redact::Redactor;
 
 pub use parted::Parted;
+pub use places::Places;
 pub use tape::{CassetteError, RecordedAnswer, RecordedRequest};
 
 use player::Player;
@@ -111,10 +116,16 @@ impl Cassette {
     /// # Errors
     ///
     /// [`Parted`]: the tape has none for it; always so while it records.
-    pub fn answer(&self, whose: &Attribution, request: &RecordedRequest) -> Result<RecordedAnswer, Parted> {
+    pub fn answer(
+        &self,
+        whose: &Attribution,
+        places: &Places,
+        request: &RecordedRequest,
+    ) -> Result<RecordedAnswer, Parted> {
         let Mode::Plays { player, redactor } = &*self.0 else { return Err(Parted::recording()) };
-        let asked = normal::request(request, redactor);
-        player.lock().unwrap_or_else(PoisonError::into_inner).answer(whose, request, &asked)
+        let asked = normal::request(request, redactor, places);
+        let found = player.lock().unwrap_or_else(PoisonError::into_inner).answer(whose, request, &asked)?;
+        Ok(RecordedAnswer { pieces: places.shown_in(found.pieces), ..found })
     }
 
     /// Writes an exchange that has ended; does nothing while it plays. Returns once the line is in the file.
@@ -124,13 +135,15 @@ impl Cassette {
     /// [`CassetteError`]: the line could not be written. The tape is then of no use from here on, and takes no more.
     pub async fn keep(
         &self,
-        whose: &Attribution,
+        (whose, places): (&Attribution, &Places),
         number: u32,
         request: &RecordedRequest,
         answer: RecordedAnswer,
     ) -> Result<(), CassetteError> {
         let Mode::Records { writer, redactor, broken } = &*self.0 else { return Ok(()) };
-        let line = Line::new(whose, number, request, normal::request(request, redactor), answer.redacted(redactor));
+        let answer = answer.redacted(redactor);
+        let answer = RecordedAnswer { pieces: places.hidden_in(answer.pieces), ..answer };
+        let line = Line::new(whose, number, request, normal::request(request, redactor, places), answer);
         let mut standing = writer.lock().await;
         let Some(mut pen) = standing.take() else { return Err(CassetteError::Broken) };
         let written = tokio::task::spawn_blocking(move || pen.write(&line).map(|()| pen)).await;

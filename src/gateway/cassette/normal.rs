@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::redact::Redactor;
 
+use super::places::Places;
 use super::tape::RecordedRequest;
 
 /// Fields at the top of a request that say who asks and not what.
@@ -20,7 +21,7 @@ const ANYWHERE: &[&str] = &["session_id", "conversation_id", "thread_id", "reque
 const FIRST_MOMENT: f64 = 1e9;
 
 /// Returns the request's JSON as it is compared and kept; a text where it is none.
-pub(super) fn request(request: &RecordedRequest, redactor: &Redactor) -> Value {
+pub(super) fn request(request: &RecordedRequest, redactor: &Redactor, places: &Places) -> Value {
     let mut value = serde_json::from_slice(&request.body)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&request.body).into_owned()));
     redactor.redact_json(&mut value);
@@ -28,13 +29,14 @@ pub(super) fn request(request: &RecordedRequest, redactor: &Redactor) -> Value {
         fields.retain(|name, _| !AT_THE_TOP.contains(&name.as_str()));
     }
     let place = directory::named_in(&value);
-    quieten(&mut value, place.as_ref());
+    quieten(&mut value, (places, place.as_ref()));
     value
 }
 
-fn quieten(value: &mut Value, place: Option<&directory::Place>) {
+fn quieten(value: &mut Value, (places, place): (&Places, Option<&directory::Place>)) {
     match value {
         Value::String(text) => {
+            *text = places.quiet(text);
             if let Some(place) = place {
                 *text = place.hidden_in(text);
             }
@@ -43,10 +45,10 @@ fn quieten(value: &mut Value, place: Option<&directory::Place>) {
         Value::Number(number) if number.as_f64().is_some_and(|number| number >= FIRST_MOMENT) => {
             *value = Value::String("<number>".to_owned());
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| quieten(item, place)),
+        Value::Array(items) => items.iter_mut().for_each(|item| quieten(item, (places, place))),
         Value::Object(fields) => {
             fields.retain(|name, _| !ANYWHERE.contains(&name.as_str()));
-            fields.values_mut().for_each(|value| quieten(value, place));
+            fields.values_mut().for_each(|value| quieten(value, (places, place)));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

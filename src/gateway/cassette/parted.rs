@@ -13,6 +13,9 @@ use super::tape::Line;
 const MOST_LINES: usize = 24;
 const LONGEST_LINE: usize = 160;
 
+/// What is shown of a long line before its difference.
+const CONTEXT: usize = 40;
+
 /// The tape has no answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -65,25 +68,42 @@ fn diff(before: &Value, after: &Value) -> String {
         if let Some(at) = gone.start.checked_sub(1) {
             out.push(format!(" {}", text(&input.before[at])));
         }
-        out.extend(input.before[gone].iter().map(|token| format!("-{}", text(token))));
-        out.extend(input.after[new].iter().map(|token| format!("+{}", text(token))));
+        let (gone, new) = (&input.before[gone], &input.after[new]);
+        // Lines that stand for each other are shown from where they differ.
+        let other = |tokens: &[imara_diff::Token], at: usize| tokens.get(at).map(text);
+        let told = gone.iter().enumerate().map(|(at, token)| format!("-{}", shown(text(token), other(new, at))));
+        out.extend(told);
+        let told = new.iter().enumerate().map(|(at, token)| format!("+{}", shown(text(token), other(gone, at))));
+        out.extend(told);
         if out.len() > MOST_LINES {
             break;
         }
     }
     let more = out.len().saturating_sub(MOST_LINES);
     out.truncate(MOST_LINES);
-    let mut shown = String::new();
+    let mut told = String::new();
     for line in &out {
         match line.char_indices().nth(LONGEST_LINE) {
-            Some((end, _)) => _ = writeln!(shown, "{}…", &line[..end]),
-            None => _ = writeln!(shown, "{line}"),
+            Some((end, _)) => _ = writeln!(told, "{}…", &line[..end]),
+            None => _ = writeln!(told, "{line}"),
         }
     }
     if more > 0 {
-        shown.push_str("… and more\n");
+        told.push_str("… and more\n");
     }
-    shown
+    told
+}
+
+/// A line, or of a long one its place and what lies around the first difference to the other.
+fn shown(line: &str, other: Option<&str>) -> String {
+    let apart =
+        other.map_or(0, |other| line.chars().zip(other.chars()).take_while(|(one, other)| one == other).count());
+    if line.chars().count() <= LONGEST_LINE || apart <= LONGEST_LINE / 2 {
+        return line.to_owned();
+    }
+    let place = line.split_once(": ").map_or("", |(place, _)| place);
+    let rest: String = line.chars().skip(apart - CONTEXT).collect();
+    format!("{place}: …{rest}")
 }
 
 /// A value as lines, each with its whole path, so that a line of a diff tells where it is. Texts are cut at their own lines.

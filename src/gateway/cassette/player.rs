@@ -37,6 +37,11 @@ impl Player {
         Self { parts, matching }
     }
 
+    /// Finds the part that a session plays: its own, or that of the last recorded attempt before.
+    fn part(&self, whose: &Attribution) -> Option<Part> {
+        Part::of(whose).and_before().find(|part| self.parts.contains_key(part))
+    }
+
     /// Takes the answer to a request, given the request without what differs from run to run.
     pub(super) fn answer(
         &mut self,
@@ -44,7 +49,8 @@ impl Player {
         request: &RecordedRequest,
         asked: &Value,
     ) -> Result<RecordedAnswer, Parted> {
-        let Some(entries) = self.parts.get_mut(&Part::of(whose)) else { return Err(Parted::no_such_session(whose)) };
+        let Some(part) = self.part(whose) else { return Err(Parted::no_such_session(whose)) };
+        let Some(entries) = self.parts.get_mut(&part) else { return Err(Parted::no_such_session(whose)) };
         let total = entries.len();
         let open = || entries.iter().enumerate().filter(|(_, entry)| !entry.played && entry.line.api == request.api);
         let equal = open().find(|(_, entry)| entry.line.request == *asked && same_place(&entry.line, request));
@@ -58,7 +64,8 @@ impl Player {
                 entries[at].played = true;
                 Ok(entries[at].line.answer())
             }
-            None => Err(match open().next() {
+            // The one that is built alike tells most by its difference.
+            None => Err(match alike().or_else(|| open().next()) {
                 Some((_, entry)) => Parted::other_request(&entry.line, asked, total),
                 None => Parted::no_more(&request.api, total),
             }),

@@ -101,6 +101,11 @@ impl Part {
         let Attribution { cell, attempt, session, trace, .. } = whose;
         Self { cell: cell.clone(), attempt: *attempt, session: *session, trace: *trace }
     }
+
+    /// The same part of this and of the attempts before, the last first.
+    pub(super) fn and_before(&self) -> impl Iterator<Item = Self> {
+        (1..=self.attempt).rev().map(|attempt| Self { attempt, ..self.clone() })
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

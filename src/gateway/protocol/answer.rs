@@ -27,7 +27,8 @@ pub struct Told {
     pub cache_write_long: Option<u64>,
     /// The model that answered.
     pub model: Option<String>,
-    /// Whether the answer came to its end: a stream to its final event, a document to its last brace.
+    /// Whether the answer came to its end: a stream to its final event, a document to its last brace. What cannot be read is
+    /// taken to have.
     pub complete: bool,
     /// The error that it tells, or why it could not be read.
     pub message: Option<String>,
@@ -135,7 +136,12 @@ impl AnswerReader {
             (None, None) if scanner.is_broken() && !ended => Some("the answer is not JSON".to_owned()),
             (None, None) => None,
         };
-        let complete = unreadable.is_none() && (ended || (empty && free));
+        let complete = match unreadable {
+            None => ended || (empty && free),
+            // Nobody here can tell; its frames have come to their end.
+            Some(Unreadable::Unknown(_)) => true,
+            Some(Unreadable::Broken) => false,
+        };
         Told { usage, cache_write_long, model: story.model, complete, message, cost: story.cost }
     }
 }

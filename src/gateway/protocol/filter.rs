@@ -12,10 +12,13 @@ use super::sse::data_of;
 /// The chunk is smaller than this: it has no text. An event that is longer passes.
 const LONGEST: usize = 64 * 1024;
 
+/// Most events that are not the chunk show it within this: text comes in a choice.
+const BEGINNING: usize = 512;
+
 /// Takes the chunk with the usage out of a stream of Chat Completions: the event that has usage and no choices.
 ///
-/// All other bytes pass as they are. An event is kept until its blank line comes, because until then it could be the one;
-/// no client can act on an event before that.
+/// All other bytes pass as they are. An event is kept while it could be the one: until it shows a choice, or its blank line comes.
+/// No client can act on an event before that.
 ///
 /// Works on answers without compression only: whoever splices a request must take its `accept-encoding` away.
 #[derive(Debug, Default)]
@@ -66,7 +69,7 @@ impl UsageFilter {
             begin = at;
         }
         let rest = begin..whole.len();
-        if self.passing || rest.len() > LONGEST {
+        if self.passing || rest.len() > LONGEST || shows_choice(&whole[rest.clone()]) {
             self.passing = true;
             keep(&mut kept, rest);
         } else {
@@ -144,17 +147,29 @@ impl Place {
 
 /// Tells whether an event is the chunk of usage.
 fn is_usage(event: &[u8]) -> bool {
-    // Most chunks say `"usage":null`.
-    if !event::has(event, &event::USAGE) {
+    // Of long events the beginning tells with less. Most chunks say `"usage":null`.
+    if event.len() > BEGINNING && shows_choice(event) || !event::has(event, &event::USAGE) {
         return false;
     }
+    let (is_complete, chunk) = read(event);
+    is_complete && chunk.usage && chunk.choices == Some(0)
+}
+
+/// Tells whether an event shows at its beginning that there is a choice in it, so that it is not the chunk of usage.
+fn shows_choice(event: &[u8]) -> bool {
+    let (_, chunk) = read(&event[..event.len().min(BEGINNING)]);
+    chunk.choices == Some(1)
+}
+
+/// Reads an event as far as it is there; also says whether it is whole.
+fn read(event: &[u8]) -> (bool, Chunk) {
     let (mut scanner, mut chunk) = (Scanner::new(), Chunk::default());
     let lines = event.split(|byte| matches!(byte, b'\n' | b'\r'));
     for data in lines.filter_map(data_of) {
         scanner.feed(data, &mut chunk);
         scanner.feed(b"\n", &mut chunk);
     }
-    scanner.is_complete() && chunk.usage && chunk.choices == Some(0)
+    (scanner.is_complete(), chunk)
 }
 
 #[derive(Debug, Default)]
@@ -167,7 +182,8 @@ impl Visit for Chunk {
     fn begins(&mut self, path: &[Key], kind: Kind, _at: u64) -> bool {
         match (path, kind) {
             ([Key::Usage], Kind::Object) => self.usage = true,
-            ([Key::Choices], Kind::Array) => self.choices = Some(0),
+            // A choice that was shown is not taken back.
+            ([Key::Choices], Kind::Array) => _ = self.choices.get_or_insert(0),
             ([Key::Choices, Key::Item], _) => self.choices = Some(1),
             _ => {}
         }

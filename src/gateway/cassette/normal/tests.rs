@@ -5,7 +5,7 @@ use super::*;
 fn normal(body: &str) -> Value {
     let body = body.to_owned().into_bytes().into();
     let asked = RecordedRequest { api: "openai_chat".into(), path: "/v1".into(), fingerprint: String::new(), body };
-    request(&asked, &Redactor::new([("KEY", "a-very-secret-value")]))
+    request(&asked, &Redactor::new([("KEY", "a-very-secret-value")]), &Places::default())
 }
 
 #[test_case("Today's date: 2026-11-30.", "Today's date: <date>."; "date")]

@@ -31,6 +31,7 @@ fn the_chunk_goes_and_all_else_stays(end: &str) {
 #[test_case(r#"{"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}"#; "usage with a choice")]
 #[test_case(r#"{"choices":[],"prompt_filter_results":[{"usage":{}}]}"#; "no choices and no usage")]
 #[test_case(r#"{"choices":[],"usage":null}"#; "null usage")]
+#[test_case(r#"{"choices":[{}],"choices":[],"usage":{}}"#; "a choice that is taken back")]
 #[test_case(r#"{"usage":{"prompt_tokens":1}}"#; "no word of choices")]
 #[test_case(r#"{"choices":[],"usage":{"#; "cut")]
 fn other_chunks_stay(data: &str) {
@@ -50,6 +51,17 @@ fn whole_events_pass_at_once_and_uncopied() {
     let passed = filter.pass(piece.clone());
     assert_eq!(passed.as_ptr(), piece.as_ptr());
     assert_eq!(passed, piece);
+}
+
+#[test]
+fn an_event_with_a_choice_passes_as_it_comes() {
+    let mut filter = UsageFilter::new();
+    let piece = Bytes::from_static(b"data: {\"id\":\"x\",\"choices\":[{\"delta\":{\"content\":\"as it");
+    assert_eq!(filter.pass(piece.clone()).as_ptr(), piece.as_ptr());
+    assert_eq!(filter.pass(Bytes::from_static(b" comes\"}}],\"usage\":{}}\n\nda")), " comes\"}}],\"usage\":{}}\n\n");
+    assert_eq!(filter.pass(Bytes::from_static(b"ta: {\"choices\":[],")), "");
+    assert_eq!(filter.pass(Bytes::from_static(b"\"usage\":{}}\n\n")), "");
+    assert!(filter.finish().is_empty());
 }
 
 #[test]
