@@ -23,6 +23,7 @@ mod prepare;
 mod providers;
 #[cfg(feature = "docker")]
 mod relay;
+mod reparse;
 mod replay;
 mod results;
 mod resume;
@@ -70,6 +71,7 @@ enum Command {
     Show(show::Args),
     Export(export::Args),
     Replay(replay::Args),
+    Reparse(reparse::Args),
     List(list::Args),
     New(new::Args),
     Check(check::Args),
@@ -194,6 +196,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Show(args) => show::main(&args),
         Command::Export(args) => export::main(&args),
         Command::Replay(args) => replay::main(&args),
+        Command::Reparse(args) => reparse::main(&args),
         Command::List(args) => list::main(&args),
         Command::New(args) => new::main(&args),
         Command::Check(args) => check::main(&args),

@@ -66,14 +66,15 @@ pub(super) enum Command {
 pub(super) struct Place {
     /// The results database
     #[arg(long, default_value = "refrain.db", env = "REFRAIN_DB")]
-    db: PathBuf,
+    pub(super) db: PathBuf,
     /// The folder of records and logs; by default `.refrain` beside the database
     #[arg(long, value_name = "PATH")]
     state_dir: Option<PathBuf>,
 }
 
 impl Place {
-    fn layout(&self) -> Layout {
+    /// The places of its records and logs.
+    pub(super) fn layout(&self) -> Layout {
         let beside = || self.db.parent().unwrap_or(Path::new("")).join(".refrain");
         Layout::new(self.state_dir.clone().unwrap_or_else(beside))
     }

@@ -110,15 +110,7 @@ impl Sources {
 /// A built-in harness with its defaults.
 fn builtin(name: &str) -> Option<HarnessEntry> {
     let manifest = HarnessManifest::builtins().ok()?.into_iter().find(|manifest| manifest.name == name)?;
-    let defaults = manifest.config.iter().filter_map(|(name, field)| Some((name.clone(), field.default.clone()?)));
-    Some(HarnessEntry {
-        name: name.to_owned(),
-        config: defaults.collect(),
-        manifest: manifest.into(),
-        version: None,
-        image: None,
-        observability_tier: "full".to_owned(),
-    })
+    Some(HarnessEntry::of_manifest(name, manifest))
 }
 
 /// Shows a trajectory to people.

@@ -30,6 +30,20 @@ pub struct HarnessEntry {
 }
 
 impl HarnessEntry {
+    /// Makes an entry of a manifest with its defaults, as for a run that says nothing of it but its name.
+    #[must_use]
+    pub fn of_manifest(name: &str, manifest: super::harness_manifest::HarnessManifest) -> Self {
+        let defaults = manifest.config.iter().filter_map(|(name, field)| Some((name.clone(), field.default.clone()?)));
+        Self {
+            name: name.to_owned(),
+            config: defaults.collect(),
+            manifest: manifest.into(),
+            version: None,
+            image: None,
+            observability_tier: "full".to_owned(),
+        }
+    }
+
     /// Tells whether it can be pointed at another address of a provider: a template of its manifest or of its settings
     /// names `{base_url}`.
     #[must_use]

@@ -32,7 +32,7 @@ pub use name::RunName;
 pub use orchestrator::{ParamValue, Params};
 pub use record::RunRecord;
 pub use served::is_same_model;
-pub use session::{PriceSource, SessionRecord, SessionStatus};
+pub use session::{FromLog, PriceSource, SessionRecord, SessionStatus};
 pub use task::{Phase, PhaseInput, Task, Track};
 pub use usage::Usage;
 pub use verdict::{TestStatus, Verdict};

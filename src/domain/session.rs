@@ -148,6 +148,22 @@ pub struct PriceSource {
     pub source: String,
 }
 
+/// What of a session's record another reading of its log may say anew. Texts are redacted before they get here.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FromLog {
+    /// Whether the log or the exit code decided how it ended, and not a timer, a limit or a stop of the host.
+    pub decides_end: bool,
+    /// Whether the host ended a process that had told its end and went on running.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outlived_end: bool,
+    /// Whether it went on with an earlier session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
+    /// Those warnings of the record that came of the reading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
 /// What is on record about one session. Texts are redacted before they get here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
@@ -217,6 +233,9 @@ pub struct SessionRecord {
     /// What a reader should know: left-over processes, conflicting results, cut output.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// What of this another reading of the log may say anew; unknown in older records, and where there was no log to read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_log: Option<FromLog>,
 }
 
 impl SessionRecord {
@@ -254,6 +273,7 @@ impl SessionRecord {
             duration: Duration::ZERO,
             longest_silence: None,
             warnings: Vec::new(),
+            from_log: None,
         }
     }
 

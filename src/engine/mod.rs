@@ -35,6 +35,7 @@ pub(crate) mod purse;
 pub(crate) mod reconcile;
 pub(crate) mod recovery;
 pub mod rehearsal;
+pub(crate) mod reread;
 pub(crate) mod resume;
 pub(crate) mod runner;
 pub mod services;

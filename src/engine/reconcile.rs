@@ -24,6 +24,12 @@ pub(crate) struct Seen {
     pub(crate) broken: bool,
 }
 
+/// What stands on the record of a session whose tokens did not pass the gateway.
+const ANOTHER_WAY: &str = "the harness reports tokens, and the gateway passed no request of it: it went another way";
+
+/// How a line about models begins.
+const MODEL: &str = "model: ";
+
 /// Books a session by what the gateway saw of it, and notes where the harness's own report differs by more than the share
 /// `tolerance`. Where nothing went to the provider through the gateway, a report of tokens stands. Without one nothing was
 /// spent, because a session that goes through the gateway holds no key to spend with, unless something shows that the
@@ -31,8 +37,7 @@ pub(crate) struct Seen {
 pub(crate) fn settle(record: &mut SessionRecord, seen: Seen, tolerance: f64) {
     record.api_calls = Some(u64::from(seen.requests));
     if seen.billed == 0 && reports_any(record) {
-        let warning = "the harness reports tokens, and the gateway passed no request of it: it went another way";
-        record.warnings.push(warning.to_owned());
+        record.warnings.push(ANOTHER_WAY.to_owned());
         return;
     }
     if seen.billed == 0 && may_have_worked(record) {
@@ -44,6 +49,27 @@ pub(crate) fn settle(record: &mut SessionRecord, seen: Seen, tolerance: f64) {
     record.usage_source = Some(UsageSource::Gateway);
     // What a cassette answers costs nothing; a harness prices its tokens all the same.
     record.discrepancies = discrepancies(record, tolerance, seen.played == 0);
+}
+
+/// Compares the figures once more, where those of the harness were read anew. What the gateway counted stays.
+pub(crate) fn compare_again(record: &mut SessionRecord, tolerance: f64) {
+    match record.usage_source {
+        Some(UsageSource::Gateway) => {
+            // What a cassette answered cost nothing.
+            let is_paid = record.cost != Some(Micros::ZERO);
+            let mut lines = discrepancies(record, tolerance, is_paid);
+            // Which models answered, the gateway alone knows.
+            lines.extend(record.discrepancies.drain(..).filter(|line| line.starts_with(MODEL)));
+            record.discrepancies = lines;
+        }
+        Some(UsageSource::Harness) if record.api_calls.is_some() => {
+            record.warnings.retain(|warning| warning != ANOTHER_WAY);
+            if reports_any(record) {
+                record.warnings.push(ANOTHER_WAY.to_owned());
+            }
+        }
+        Some(UsageSource::Harness) | None => {}
+    }
 }
 
 /// Tells whether the harness reports that it used anything.
@@ -98,7 +124,7 @@ pub(crate) fn models(record: &mut SessionRecord, uses: &[ModelUse], is_priced: i
             let (asked, served) = (printable(asked), printable(served));
             record
                 .discrepancies
-                .push(format!("model: asked for `{asked}`, answered by `{served}` ({calls} request(s))"));
+                .push(format!("{MODEL}asked for `{asked}`, answered by `{served}` ({calls} request(s))"));
         }
         let counted = served.as_ref().or(asked.as_ref());
         let same = asked.as_ref().filter(|asked| counted.is_some_and(|counted| is_same_model(asked, counted)));
@@ -117,7 +143,7 @@ pub(crate) fn models(record: &mut SessionRecord, uses: &[ModelUse], is_priced: i
         let others = asked.iter().map(|asked| format!("`{}`", printable(asked))).collect::<Vec<_>>().join(", ");
         record
             .discrepancies
-            .push(format!("model: it was to use `{}`, and no request asked for that: {others}", record.model));
+            .push(format!("{MODEL}it was to use `{}`, and no request asked for that: {others}", record.model));
     }
 }
 
@@ -181,6 +207,34 @@ mod tests {
         settle(&mut record, seen, 0.0);
         assert_eq!(record.cost, free);
         assert_eq!(record.discrepancies, ["input tokens: the gateway counted 1124, the harness reports 1114"]);
+    }
+
+    #[test]
+    fn a_report_that_is_read_anew_is_compared_anew_and_what_is_known_of_models_stays() {
+        let mut record = reported(tokens(1114, 244), None);
+        let known_cost = Micros::ZERO;
+        let seen = Seen {
+            requests: 1,
+            billed: 1,
+            played: 1,
+            usage: tokens(1124, 244),
+            cost: Some(known_cost),
+            known_cost,
+            broken: false,
+        };
+        settle(&mut record, seen, 0.0);
+        record.discrepancies.push(format!("{MODEL}asked for `a-1`, answered by `b-1` (1 request(s))"));
+        record.reported_usage = tokens(1124, 250);
+        record.reported_cost = Some(Micros::new(17_000));
+        compare_again(&mut record, 0.0);
+        assert_eq!(
+            record.discrepancies,
+            [
+                "output tokens: the gateway counted 244, the harness reports 250",
+                "model: asked for `a-1`, answered by `b-1` (1 request(s))",
+            ]
+        );
+        assert_eq!(record.usage, tokens(1124, 244));
     }
 
     #[test]

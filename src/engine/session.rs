@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 pub(crate) use self::book::SessionBook;
+pub(crate) use self::record::redact_end;
 use super::casting::{choose_harness, choose_model, own_reviewer};
 use super::metering::{self, Begins, Metered};
 use super::reconcile::Seen;
@@ -155,9 +156,14 @@ pub(crate) async fn take_up_log(
     };
     let options = SessionOptions::new(spool(attempt, index), Arc::clone(&attempt.context.services.clock));
     let how = (call.continue_from.is_some(), started_at);
-    let Some(result) = session::read_left(&*attempt.env, &*harness, &options, how).await? else { return Ok(None) };
     let timeout = (attempt.deadline.timer, attempt.deadline.limit);
-    let setup = Setup { index, harness, model, role, resume: None, max_cost: None, timeout };
+    let resume =
+        call.continue_from.and_then(|earlier| lock(&attempt.sessions).record(earlier)?.harness_session.clone());
+    let setup = Setup { index, harness, model, role, resume, max_cost: None, timeout };
+    let workspace = attempt.path_of(call.workspace).await.unwrap_or_else(|_| attempt.env.home().to_owned());
+    let request = request(attempt, &setup, call, workspace, None);
+    let left = session::read_left(&*attempt.env, (&*setup.harness, &request), &options, how).await?;
+    let Some(result) = left else { return Ok(None) };
     if goes_through_gateway(attempt, &setup)
         && !matches!(result.end, SessionEnd::Completed | SessionEnd::Refused { .. })
     {

@@ -45,21 +45,35 @@ pub(super) struct Evidence<'a> {
     pub(super) printed: bool,
 }
 
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decision {
+    pub(super) end: SessionEnd,
+    /// Whether the log or the exit code said so, and nothing of ours.
+    pub(super) by_log: bool,
+}
+
 /// Decides the end and appends what a reader should know.
-pub(super) fn decide(evidence: Evidence<'_>, warnings: &mut Vec<String>) -> SessionEnd {
+pub(super) fn decide(evidence: Evidence<'_>, warnings: &mut Vec<String>) -> Decision {
+    let by_log = |end| Decision { end, by_log: true };
     let by_us = evidence.stop.is_some() || !matches!(evidence.exec.end, ExecEnd::Exited(_) | ExecEnd::Signaled(_));
     if by_us
         && evidence.recorded
         && let Some(end) = by_record(evidence, warnings)
     {
         warnings.push("killed after its result: the harness had reported its end and went on running".to_owned());
-        return end;
+        return by_log(end);
     }
-    by_limit(evidence)
-        .or_else(|| by_deadline(evidence))
-        .or_else(|| by_record(evidence, warnings))
-        .or_else(|| by_memory(evidence))
-        .unwrap_or_else(|| by_exit(evidence, warnings))
+    if let Some(end) = by_limit(evidence).or_else(|| by_deadline(evidence)) {
+        return Decision { end, by_log: false };
+    }
+    if let Some(end) = by_record(evidence, warnings) {
+        return by_log(end);
+    }
+    match by_memory(evidence) {
+        Some(end) => Decision { end, by_log: false },
+        None => by_log(by_exit(evidence, warnings)),
+    }
 }
 
 /// A command that failed without a record while processes were killed for want of memory: its own want, or the

@@ -11,6 +11,7 @@ pub(crate) mod credentials;
 pub mod declarative;
 mod ending;
 pub mod json_lines;
+mod left;
 pub mod lines;
 mod logs;
 pub mod scripted;

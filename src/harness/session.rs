@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ceiling::{Ceiling, Reached};
 use super::ending::{self, Evidence, Stop};
+pub use super::left::{ProcessEnd, end_again, read_left};
 use super::lines::LineSplitter;
 use super::logs::{read_again, read_kept};
 pub use super::logs::{read_all, read_events, read_logs};
@@ -20,8 +21,8 @@ use super::{AgentEvent, Harness, HarnessError, OutputReader, Prepared, Reading, 
 use crate::clock::Clock;
 use crate::domain::failure::Timer;
 use crate::domain::session::SessionEnd;
-use crate::domain::{Micros, Usage};
-use crate::runtime::{Captured, Chunk, Command, Environment, ExecEnd, ExecReport, Limits, Output, Stream};
+use crate::domain::{FromLog, Micros, Usage};
+use crate::runtime::{Chunk, Command, Environment, ExecEnd, ExecReport, Limits, Output, Stream};
 
 /// Prices tokens, so many of the written ones being kept for an hour where that is told; `None` where no price is known.
 pub type Price = dyn Fn(&Usage, Option<u64>) -> Option<Micros> + Send + Sync;
@@ -104,6 +105,8 @@ pub struct SessionResult {
     pub reading: Reading,
     /// When it began, by the wall clock.
     pub started_at: Timestamp,
+    /// What of this another reading of its log may say anew.
+    pub from_log: FromLog,
 }
 
 /// Runs a session. Events go to `live` as they come; a full channel drops them.
@@ -146,7 +149,7 @@ pub async fn run(
         reading => read_file(reading?, env, (harness, request), options, exec.exit_code).await?,
     };
     part_from_resumed(&mut reading, request.resume.is_some());
-    let mut warnings: Vec<String> = left.into_iter().collect();
+    let mut judged = Vec::new();
     let evidence = Evidence {
         exec: &exec,
         stop: watch.stopped.as_ref(),
@@ -155,7 +158,15 @@ pub async fn run(
         deadline: options.limits.timeout,
         printed: exec.stdout.total > 0,
     };
-    let end = ending::decide(evidence, &mut warnings);
+    let ending::Decision { end, by_log } = ending::decide(evidence, &mut judged);
+    reading.warnings.extend(judged);
+    let from_log = FromLog {
+        decides_end: by_log,
+        outlived_end: by_log && !matches!(exec.end, ExecEnd::Exited(_) | ExecEnd::Signaled(_)),
+        resumed: request.resume.is_some(),
+        warnings: reading.warnings.clone(),
+    };
+    let mut warnings: Vec<String> = left.into_iter().collect();
     warnings.extend(exec.notes.iter().cloned());
     if exec.out_of_memory.is_some() && end == SessionEnd::Completed {
         warnings.push("processes were killed for want of memory while it ran".to_owned());
@@ -167,69 +178,11 @@ pub async fn run(
         warnings.push(format!("it cost {spent}, more than the limit of {limit}; that showed only at its end"));
     }
     reading.warnings.extend(warnings);
-    Ok(SessionResult { end, exec, reading, started_at })
+    Ok(SessionResult { end, exec, reading, started_at, from_log })
 }
 
-/// Reads what a session has left whose host died, `resumed` telling whether it went on with an earlier one, and when it
-/// began. `None` where nothing proves that the agent had finished: neither a terminal record in its log, nor what `env`
-/// knows of the command's end. Its processes must be gone.
-///
-/// # Errors
-///
-/// [`HarnessError::File`] if the log cannot be read.
-pub async fn read_left(
-    env: &dyn Environment,
-    harness: &dyn Harness,
-    options: &SessionOptions,
-    (resumed, started_at): (bool, Timestamp),
-) -> Result<Option<SessionResult>, HarnessError> {
-    let log = options.stdout_log();
-    let Ok(metadata) = tokio::fs::metadata(&log).await else { return Ok(None) };
-    let ended = env.ended(&log);
-    let mut reading =
-        read_again(harness.reader(), options, ended.as_ref().and_then(|exec| exec.exit_code), None).await?;
-    let recorded = reading.outcome.is_some();
-    if !recorded && ended.is_none() {
-        return Ok(None);
-    }
-    part_from_resumed(&mut reading, resumed);
-    let stop = if ended.is_some() { None } else { Some(Stop::AfterRecord) };
-    let exec = ended.unwrap_or_else(|| cut_off(&metadata, started_at));
-    let mut warnings = Vec::new();
-    let evidence = Evidence {
-        exec: &exec,
-        stop: stop.as_ref(),
-        recorded,
-        reading: &reading,
-        deadline: None,
-        printed: metadata.len() > 0,
-    };
-    let end = ending::decide(evidence, &mut warnings);
-    reading.warnings.push("its host died; the log shows that it had finished".to_owned());
-    reading.warnings.extend(exec.notes.iter().cloned());
-    Ok(Some(SessionResult { end, exec, reading, started_at }))
-}
-
-/// The report of a command that had printed its terminal record when it was ended.
-fn cut_off(log: &std::fs::Metadata, started_at: Timestamp) -> ExecReport {
-    // The host's clock stopped with it; the file system has noted when the agent wrote last.
-    let last = log.modified().ok().and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(started_at);
-    ExecReport {
-        end: ExecEnd::Stopped,
-        exit_code: None,
-        signal: None,
-        stdout: Captured { bytes: Vec::new(), total: log.len(), cut: log.len() > 0 },
-        stderr: Captured::default(),
-        duration: Duration::try_from(last.duration_since(started_at)).unwrap_or_default(),
-        longest_silence: Duration::ZERO,
-        leftovers: 0,
-        out_of_memory: None,
-        notes: Vec::new(),
-    }
-}
-
-/// Takes the figures out of a reading that also counts the sessions it resumed.
-fn part_from_resumed(reading: &mut Reading, resumed: bool) {
+/// Takes the figures out of a reading that also counts the sessions that this one, if it is `resumed`, went on with.
+pub fn part_from_resumed(reading: &mut Reading, resumed: bool) {
     if reading.cumulative && resumed {
         (reading.usage, reading.cache_write_long) = (Usage::UNKNOWN, None);
         reading.cost = None;
@@ -413,7 +366,7 @@ async fn ring(clock: &dyn Clock, alarm: Option<Duration>) {
 }
 
 /// Reads the file that the harness keeps of a session too, where it keeps one.
-async fn read_file(
+pub(super) async fn read_file(
     mut reading: Reading,
     env: &dyn Environment,
     (harness, request): (&dyn Harness, &SessionRequest),

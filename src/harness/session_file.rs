@@ -5,6 +5,7 @@
 //! is printed.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use super::json_lines::JsonLinesReader;
@@ -61,17 +62,33 @@ impl SessionFile {
 
     /// Hands a copy to a reader; returns what a reader of the result should know.
     pub(super) fn read(&self, reader: &mut dyn OutputReader, copy: &Path) -> std::io::Result<Option<String>> {
-        if !self.one_document {
-            let skipped = super::lines::read_log(copy, &mut |line| reader.file_line(line))?;
-            return Ok((skipped > 0).then(|| format!("{skipped} lines of its session file were too long to be read")));
-        }
-        let bytes = fs::metadata(copy)?.len();
-        if bytes > LONGEST_DOCUMENT {
-            return Ok(Some(format!("its session file has {bytes} bytes; at most {LONGEST_DOCUMENT} are read")));
-        }
-        reader.file_line(&fs::read(copy)?);
-        Ok(None)
+        read_from(reader, self.one_document, &mut fs::File::open(copy)?)
     }
+}
+
+/// Hands what a harness has kept of a session to a reader, wherever it lies; returns what a reader of the result should
+/// know.
+///
+/// # Errors
+///
+/// What the source says.
+pub fn read_from(
+    reader: &mut dyn OutputReader,
+    one_document: bool,
+    source: &mut dyn Read,
+) -> std::io::Result<Option<String>> {
+    if !one_document {
+        let skipped = super::lines::read_lines(source, &mut |line| reader.file_line(line))?;
+        return Ok((skipped > 0).then(|| format!("{skipped} lines of its session file were too long to be read")));
+    }
+    let mut document = Vec::new();
+    Read::take(&mut *source, LONGEST_DOCUMENT + 1).read_to_end(&mut document)?;
+    if document.len() as u64 > LONGEST_DOCUMENT {
+        let bytes = document.len() as u64 + std::io::copy(source, &mut std::io::sink())?;
+        return Ok(Some(format!("its session file has {bytes} bytes; at most {LONGEST_DOCUMENT} are read")));
+    }
+    reader.file_line(&document);
+    Ok(None)
 }
 
 /// Finds the last file whose path fits the names, without following links.

@@ -14,6 +14,7 @@ mod gateway;
 mod images;
 mod lua_adapter;
 mod rehearsing;
+mod reparsing;
 mod reporting;
 mod run;
 #[cfg(feature = "gateway")]
@@ -29,6 +30,7 @@ pub use advice::advice;
 pub use builder::{Host, HostBuilder};
 pub use error::{Error, ErrorKind};
 pub use images::ReadyHarness;
+pub use reparsing::{ReparseOutcome, SessionReparse};
 pub use run::Run;
 #[cfg(feature = "gateway")]
 pub use standalone::{StandaloneDoor, StandaloneGateway, StandaloneOptions};

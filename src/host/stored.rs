@@ -9,8 +9,9 @@ use flate2::read::GzDecoder;
 use crate::config::harness_manifest::OutputSpec;
 use crate::config::plan::HarnessEntry;
 use crate::harness::declarative::DeclarativeHarness;
+use crate::harness::lines::read_lines;
 use crate::harness::session::read_events;
-use crate::harness::{AgentEvent, Harness};
+use crate::harness::{AgentEvent, Harness, OutputReader, Reading, session_file};
 use crate::report::trajectory::Happening;
 use crate::runtime::Stream;
 
@@ -18,6 +19,8 @@ use crate::runtime::Stream;
 #[derive(Debug)]
 pub struct Adapter {
     harness: DeclarativeHarness,
+    /// Whether the file that it keeps of a session, where it keeps one, is one document.
+    session_file: Option<bool>,
     /// Each line is a message: together they are what the agent said.
     plain: bool,
 }
@@ -31,7 +34,12 @@ impl Adapter {
     pub fn of(entry: &HarnessEntry) -> Result<Self, super::Error> {
         let harness = super::declared_harness(entry, Path::new("refrain"))?;
         let plain = entry.manifest.adapter.is_none() && matches!(entry.manifest.output, OutputSpec::Text);
-        Ok(Self { harness, plain })
+        let session_file = entry.manifest.session_file.as_ref().map(|file| file.one_document);
+        Ok(Self { harness, session_file, plain })
+    }
+
+    pub(super) fn harness(&self) -> &DeclarativeHarness {
+        &self.harness
     }
 }
 
@@ -61,6 +69,119 @@ fn open(folder: &Path, name: &str) -> io::Result<Option<Box<dyn io::Read>>> {
         Ok(file) => Ok(Some(Box::new(file))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// What the stored logs of a session say today.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) reading: Reading,
+    /// The end of what it printed on standard error.
+    pub(super) stderr: Vec<u8>,
+    /// Whether it printed anything on standard output.
+    pub(super) printed: bool,
+}
+
+/// Why stored logs cannot tell anything anew.
+#[derive(Debug)]
+pub(super) enum Untold {
+    /// None is there: it printed nothing, or what it printed is gone.
+    Nothing,
+    /// They are damaged, or only a part of them was kept.
+    Bad(String),
+}
+
+/// Bytes of standard error of which the last lines may become part of a message: as many as a runtime keeps.
+const STDERR_END: usize = 64 * 1024;
+
+/// Reads all that is stored of a session, as it was read at its end.
+pub(super) fn tell(adapter: &Adapter, folder: &Path, exit_code: Option<i32>) -> Result<Told, Untold> {
+    let mut reader = adapter.harness.reader();
+    let (mut stderr, mut printed, mut any, mut skipped) = (Vec::new(), false, false, 0);
+    for (stream, name) in [(Stream::Stdout, "stdout"), (Stream::Stderr, "stderr")] {
+        let bad = |error: io::Error| Untold::Bad(format!("its {name}.log cannot be read: {error}"));
+        let Some(source) = open(folder, name).map_err(bad)? else { continue };
+        let mut source = Ending::of(source, if stream == Stream::Stderr { STDERR_END } else { NOTICE });
+        skipped += read_stream(&mut *reader, stream, &mut source).map_err(bad)?;
+        any = true;
+        let end = source.finish();
+        if is_cut(&end) {
+            return Err(Untold::Bad(format!("only the beginning of its {name}.log was kept")));
+        }
+        if stream == Stream::Stderr {
+            stderr = end;
+        } else {
+            printed = true;
+        }
+    }
+    let mut note = None;
+    if let Some(one_document) = adapter.session_file {
+        let bad = |error: io::Error| Untold::Bad(format!("the copy of its harness's own file cannot be read: {error}"));
+        if let Some(source) = open(folder, "session").map_err(bad)? {
+            let mut source = Ending::of(source, NOTICE);
+            note = session_file::read_from(&mut *reader, one_document, &mut source).map_err(bad)?;
+            any = true;
+            if is_cut(&source.finish()) {
+                return Err(Untold::Bad("only the beginning of its harness's own file was kept".to_owned()));
+            }
+        }
+    }
+    if !any {
+        return Err(Untold::Nothing);
+    }
+    let mut reading = reader.finish(exit_code);
+    reading.warnings.extend(note);
+    if skipped > 0 {
+        reading.warnings.push(format!("{skipped} lines were too long to be read"));
+    }
+    Ok(Told { reading, stderr, printed })
+}
+
+/// Reads a stream whose events are of no interest; returns how many lines were too long.
+fn read_stream(reader: &mut dyn OutputReader, stream: Stream, source: &mut dyn io::Read) -> io::Result<u64> {
+    let mut events = Vec::new();
+    read_lines(source, &mut |line| {
+        reader.line(stream, line, &mut events);
+        events.clear();
+    })
+}
+
+/// The longest notice that stands behind a stream of which a part was left out.
+const NOTICE: usize = 200;
+
+/// Tells whether a part of a stream was left out when it was stored.
+fn is_cut(end: &[u8]) -> bool {
+    let end = String::from_utf8_lossy(end);
+    let last = end.trim_end_matches('\n').rsplit('\n').next().unwrap_or_default();
+    last.starts_with("[refrain: ") && last.ends_with(" bytes left out]")
+}
+
+/// A source whose last bytes are kept while it is read.
+struct Ending {
+    source: Box<dyn io::Read>,
+    end: Vec<u8>,
+    kept: usize,
+}
+
+impl Ending {
+    fn of(source: Box<dyn io::Read>, kept: usize) -> Self {
+        Self { source, end: Vec::new(), kept }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.end.split_off(self.end.len().saturating_sub(self.kept))
+    }
+}
+
+impl io::Read for Ending {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        let new = &buffer[..read];
+        self.end.extend_from_slice(&new[new.len().saturating_sub(self.kept)..]);
+        if self.end.len() > 2 * self.kept {
+            self.end.drain(..self.end.len() - self.kept);
+        }
+        Ok(read)
     }
 }
 

@@ -86,9 +86,14 @@ impl Store {
 /// Sessions whose cost, or the known part of it, differs in the ledger or from that of their calls, and runs whose kept sums differ from the sum of their entries.
 const MONEY: &str = "SELECT format('%s/%s/a%d, session %d', s.run_name, s.cell_id, s.attempt, s.session)
  FROM sessions AS s LEFT JOIN ledger AS l ON l.run_name = s.run_name AND l.cell_id = s.cell_id
-   AND l.attempt = s.attempt AND l.kind = 'spend' AND l.reference = format('s%d', s.session)
- WHERE l.id IS NULL OR l.amount_micros
-   IS NOT coalesce(s.cost_micros, nullif(json_extract(s.record_json, '$.cost_at_least'), 0))
+ AND l.attempt = s.attempt AND l.kind = 'spend' AND (l.reference = format('s%d', s.session)
+      OR l.reference = format('s%d, open', s.session) OR l.reference LIKE format('s%d reparsed%%', s.session))
+  WHERE s.cost_micros IS NOT NULL OR NOT EXISTS (SELECT 1 FROM ledger AS h WHERE h.run_name = s.run_name
+    AND h.cell_id = s.cell_id AND h.attempt = s.attempt AND h.reference LIKE 'settled by hand%')
+  GROUP BY s.run_name, s.cell_id, s.attempt, s.session
+  HAVING count(l.id) = 0 OR iif(s.cost_micros IS NULL AND count(l.amount_micros) < count(l.id), 0,
+    iif(count(l.id) = count(l.amount_micros), sum(l.amount_micros), NULL)
+      IS NOT coalesce(s.cost_micros, nullif(json_extract(s.record_json, '$.cost_at_least'), 0)))
  UNION ALL
  SELECT format('the sums of run %s', run_name) FROM (
    SELECT run_name, total(iif(kind = 'spend', amount_micros, 0)) AS total,

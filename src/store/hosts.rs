@@ -201,6 +201,11 @@ fn lease(tx: &Connection, handle: &RunHandle) -> Result<Lease, Fault> {
     Ok(Lease { held: row.known_time("lost_at")?.is_none(), cancel: row.known_named("cancel", CancelRequest::parse)? })
 }
 
+/// Tells whether a host is at work on a run.
+pub(super) fn any_alive(tx: &Connection, run: &RunName, now: Timestamp) -> Result<bool, Fault> {
+    Ok(hosts(tx, run)?.iter().any(|host| host.is_alive(now)))
+}
+
 fn hosts(tx: &Connection, run: &RunName) -> Result<Vec<HostRow>, Fault> {
     let mut statement = tx.prepare_cached(
         "SELECT m.run_name, m.start, m.owner, m.started_at, m.finished_at, h.lease_expires_at, h.lost_at, h.cancel

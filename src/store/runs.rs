@@ -103,6 +103,18 @@ impl Store {
         self.write(move |tx| begin_run(tx, &meta))
     }
 
+    /// Returns the run file of a run as it was when it was last started.
+    pub fn run_config(&self, run: &RunName) -> Ticket<Option<serde_json::Value>> {
+        let run = run.clone();
+        self.read(move |tx| {
+            let mut statement = tx.prepare_cached(
+                "SELECT config_json FROM run_metadata WHERE run_name = ?1 ORDER BY start DESC LIMIT 1",
+            )?;
+            let mut rows = statement.query([run.as_str()])?;
+            rows.next()?.map(|row| Columns::of(row).json("config_json")).transpose()
+        })
+    }
+
     /// Records the end of a start.
     pub fn end_run(&self, handle: &RunHandle, interrupted: bool, at: Timestamp) -> Ticket<()> {
         let handle = handle.clone();

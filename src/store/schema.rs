@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_initial.sql"),
     include_str!("migrations/0002_hosts.sql"),
     include_str!("migrations/0003_captured_calls.sql"),
+    include_str!("migrations/0004_reparsed_sessions.sql"),
 ];
 
 /// The version that this library writes.

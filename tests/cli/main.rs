@@ -12,6 +12,7 @@ mod looking_on;
 mod messages;
 mod money;
 mod reading;
+mod reparsing;
 mod resuming;
 mod retrying;
 mod runners;

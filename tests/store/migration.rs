@@ -12,10 +12,11 @@ use crate::opening::{CHILD, child_path};
 use crate::sample::{attempt, database, meta, open, run};
 
 /// Every released schema with a database of it, and the migrations that lead there.
-const RELEASED: [(i32, &str, &str); 3] = [
+const RELEASED: [(i32, &str, &str); 4] = [
     (1, include_str!("v1.sql"), include_str!("../../src/store/migrations/0001_initial.sql")),
     (2, include_str!("v2.sql"), include_str!("../../src/store/migrations/0002_hosts.sql")),
     (3, include_str!("v3.sql"), include_str!("../../src/store/migrations/0003_captured_calls.sql")),
+    (4, include_str!("v4.sql"), include_str!("../../src/store/migrations/0004_reparsed_sessions.sql")),
 ];
 
 fn make(path: &Path, sql: &str) {
@@ -46,6 +47,7 @@ fn a_database_of_every_schema_opens_with_its_rows() {
         let asked = if number == 1 { None } else { Some(CancelRequest::Drain) };
         assert_eq!((host.lease_expires_at.is_some(), host.cancel), (number > 1, asked));
         assert_eq!(store.calls(&run("nightly"), None).wait().unwrap().len(), usize::from(number > 2));
+        assert_eq!(store.reparsed(&run("nightly")).wait().unwrap().len(), usize::from(number > 3));
         drop(store);
         assert_eq!(version(&database(&folder)), SCHEMA_VERSION);
         let backup = folder.path().join(format!("refrain.db.v{number}.bak"));

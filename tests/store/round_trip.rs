@@ -11,8 +11,8 @@ use refrain::domain::record::{Inputs, WorkspaceRecord};
 use refrain::domain::session::SessionEnd;
 use refrain::domain::verdict::TestResult;
 use refrain::domain::{
-    CellKey, ErrorClass, ExitClass, Failure, Micros, ModelRole, ParamValue, PriceSource, RunRecord, SessionRecord,
-    Terminal, TestStatus, Usage, UsageSource, Verdict,
+    CellKey, ErrorClass, ExitClass, Failure, FromLog, Micros, ModelRole, ParamValue, PriceSource, RunRecord,
+    SessionRecord, Terminal, TestStatus, Usage, UsageSource, Verdict,
 };
 use refrain::store::{ResultExtra, Store};
 
@@ -69,6 +69,15 @@ fn price() -> impl Strategy<Value = PriceSource> {
     (text(), text(), text(), text()).prop_map(|(file, model, date, source)| PriceSource { file, model, date, source })
 }
 
+fn from_log() -> impl Strategy<Value = FromLog> {
+    (any::<[bool; 3]>(), vec(text(), 0..2)).prop_map(|([decides_end, outlived_end, resumed], warnings)| FromLog {
+        decides_end,
+        outlived_end,
+        resumed,
+        warnings,
+    })
+}
+
 prop_compose! {
     fn session(index: u32)(
         (phase, label, harness, model, end) in (of(text()), of(text()), text(), text(), end().boxed()),
@@ -84,12 +93,12 @@ prop_compose! {
             vec(text(), 0..3),
         ),
         (role, exempt, price, warnings) in (of(prop_oneof![Just(ModelRole::Implementation), Just(ModelRole::Review)]), any::<Option<bool>>(), of(price()), vec(text(), 0..3)),
-        cost_at_least in money(),
+        (cost_at_least, from_log) in (money(), of(from_log())),
     ) -> SessionRecord {
         SessionRecord {
             index, phase, label, role, harness, model, end, exit_code, signal, text, usage, cost, cost_at_least, reported_cost, price, exempt, turns,
             tool_calls, harness_session, started_at, duration, longest_silence, warnings,
-            usage_source, api_calls, reported_usage, reported_priced, discrepancies,
+            usage_source, api_calls, reported_usage, reported_priced, discrepancies, from_log,
         }
     }
 }

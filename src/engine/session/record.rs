@@ -10,7 +10,7 @@ use super::super::world::{Attempt, describe};
 use super::Setup;
 use crate::budget::Price;
 use crate::domain::session::SessionEnd;
-use crate::domain::{Failure, Micros, SessionRecord, Usage, UsageSource};
+use crate::domain::{Failure, FromLog, Micros, SessionRecord, Usage, UsageSource};
 use crate::harness::HarnessError;
 use crate::harness::session::SessionResult;
 use crate::runtime::RuntimeError;
@@ -57,6 +57,10 @@ pub(super) fn of_result(attempt: &Attempt, setup: &Setup, call: &SessionCall, re
             .into_iter()
             .chain(reading.warnings.iter().map(redact))
             .collect(),
+        from_log: Some(FromLog {
+            warnings: result.from_log.warnings.iter().map(redact).collect(),
+            ..result.from_log.clone()
+        }),
     }
 }
 
@@ -106,6 +110,7 @@ pub(super) fn broken_off(
         duration: attempt.elapsed().saturating_sub(began),
         longest_silence: None,
         warnings: own_reviewer(attempt, &setup.model, setup.role).into_iter().collect(),
+        from_log: None,
     }
 }
 
@@ -123,7 +128,7 @@ fn effective_end(attempt: &Attempt, end: &SessionEnd) -> SessionEnd {
     }
 }
 
-fn redact_end(end: SessionEnd, redact: impl Fn(&String) -> String) -> SessionEnd {
+pub(crate) fn redact_end(end: SessionEnd, redact: impl Fn(&String) -> String) -> SessionEnd {
     match end {
         SessionEnd::AgentFailed { message } => SessionEnd::AgentFailed { message: redact(&message) },
         SessionEnd::Refused { message } => SessionEnd::Refused { message: redact(&message) },

@@ -54,7 +54,7 @@ fn end_of(case: &Case) -> (SessionEnd, Vec<String>) {
         deadline: case.deadline,
         printed: false,
     };
-    (decide(evidence, &mut warnings), warnings)
+    (decide(evidence, &mut warnings).end, warnings)
 }
 
 fn timed_out() -> ExecEnd {
@@ -182,7 +182,7 @@ fn want_of_memory_is_the_agents_where_it_met_its_own_limit_and_the_machines_othe
         let reading = Reading { started: true, ..Reading::default() };
         let evidence =
             Evidence { exec: &exec, stop: None, recorded: false, reading: &reading, deadline: None, printed: true };
-        decide(evidence, &mut Vec::new())
+        decide(evidence, &mut Vec::new()).end
     };
     let limit = killed(Some(OutOfMemory::Limit(64)), ExecEnd::Signaled(9));
     assert!(matches!(&limit, SessionEnd::Limit { limit: LimitKind::Memory, message } if message.contains("64 bytes")));
