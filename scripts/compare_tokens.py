@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Compares what Refrain's gateway counted with what the provider served: compare_tokens.py RESULTS LOG
+"""Compares what Refrain's gateway counted with what the provider served: compare_tokens.py RESULTS LOG [flagged]
 
 Exits 1 with a list of differences unless the one cell was solved and all token counts are equal: the gateway's, the
-agent's own and those served.
+agent's own and those served. With `flagged` the agent is one that leaves requests out, and its own must have been noticed
+to differ.
 """
 
 import json
@@ -23,7 +24,7 @@ def rows_of(results):
     return next(value for value in results.values() if isinstance(value, list))
 
 
-def main(results_path, log_path):
+def main(results_path, log_path, reports="equal"):
     with open(results_path, encoding="utf-8") as file:
         rows = rows_of(json.load(file))
     with open(log_path, encoding="utf-8") as file:
@@ -36,7 +37,11 @@ def main(results_path, log_path):
         faults.append(f"the task was not solved: {json.dumps(row)}")
     if row.get("usage_source") != "gateway":
         faults.append(f"the tokens are those of {row.get('usage_source')}, not of the gateway")
-    faults.extend(f"the agent's own report differs: {line}" for line in row.get("discrepancies", []))
+    differences = row.get("discrepancies", [])
+    if reports == "equal":
+        faults.extend(f"the agent's own report differs: {line}" for line in differences)
+    elif not differences:
+        faults.append("nobody noticed that the agent's own report leaves requests out")
     if row.get("num_api_calls") != len(served):
         faults.append(f"num_api_calls: recorded {row.get('num_api_calls')}, served {len(served)}")
     for name, column in COLUMNS.items():
@@ -49,7 +54,7 @@ def main(results_path, log_path):
 
 
 if __name__ == "__main__":
-    problems = main(sys.argv[1], sys.argv[2])
+    problems = main(*sys.argv[1:])
     for problem in problems:
         print(problem, file=sys.stderr)
     sys.exit(1 if problems else 0)

@@ -3,10 +3,9 @@
 # recorded.
 #
 # Needs node, npm and python3. REFRAIN names the program to use; without it the release build is made and used.
-# The agent is installed once, below .refrain/tools, in the version that runs/fake-provider.yaml names.
+# The agent is installed once, below .refrain/tools, in the version that its harness was verified with.
 set -eu
 cd "$(dirname "$0")/.."
-root=$(pwd)
 
 for tool in node npm python3; do
     command -v "$tool" > /dev/null || {
@@ -19,28 +18,11 @@ if [ -z "${REFRAIN:-}" ]; then
     REFRAIN=${CARGO_TARGET_DIR:-target}/release/refrain
 fi
 
-tools=$root/.refrain/tools
-version=$(sed -n 's/^    version: "\(.*\)"$/\1/p' runs/fake-provider.yaml)
-mkdir -p "$tools/home"
-installed() { HOME=$tools/home "$tools/node_modules/.bin/claude" --version 2> /dev/null || true; }
-case $(installed) in
-"$version "*) ;;
-*)
-    echo "fake-provider: installing version $version of the agent" >&2
-    npm install --prefix "$tools" --no-fund --no-audit --loglevel=error "@anthropic-ai/claude-code@$version" >&2
-    case $(installed) in
-    "$version "*) ;;
-    *)
-        echo "fake-provider: the agent does not say it is version $version: $(installed)" >&2
-        exit 3
-        ;;
-    esac
-    ;;
-esac
-
+tools=$(python3 -B scripts/e2e/agents.py claude-code)
 scratch=$(mktemp -d)
-python3 -B scripts/provider.py --script runs/fake-provider.script.json --log "$scratch/served" \
-    --port-file "$scratch/port" &
+export FAKE_PROVIDER_KEY=not-a-real-key-0000
+python3 -B scripts/e2e/play_script.py --script runs/fake-provider.script.json --log "$scratch/served" \
+    --port-file "$scratch/port" --key-env FAKE_PROVIDER_KEY &
 provider=$!
 trap 'kill "$provider" 2> /dev/null || true; rm -rf "$scratch"' EXIT
 while [ ! -s "$scratch/port" ]; do
@@ -50,8 +32,7 @@ done
 
 # A name of its own for each time, because a finished run would be skipped.
 run=fake-provider-$(date -u +%Y%m%dT%H%M%SZ)-$$
-export FAKE_PROVIDER_KEY=not-a-real-key-0000
-PATH=$tools/node_modules/.bin:$PATH
+PATH=$tools:$PATH
 export PATH
 "$REFRAIN" run runs/fake-provider.yaml --set "name=$run" \
     --set "models.0.config.base_url=http://127.0.0.1:$(cat "$scratch/port")"

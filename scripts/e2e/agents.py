@@ -1,5 +1,13 @@
-"""The agents of the matrix: their pinned versions, and how they are installed below .refrain/tools, once."""
+#!/usr/bin/env python3
+"""The real agents: their pinned versions, and how they are installed below .refrain/tools, once.
 
+    python3 -B scripts/e2e/agents.py HARNESS...
+
+installs some of them and prints the folders to put on the PATH; with --program the file that is the agent, of one that is
+a single executable.
+"""
+
+import argparse
 import concurrent.futures
 import os
 import pathlib
@@ -28,6 +36,8 @@ class Agent:
     folder: str = ""
     base: str = ""
     config: str = "{}"
+    # The executable below its folder that needs nothing else, where there is one.
+    executable: str = ""
 
     @property
     def version(self):
@@ -40,13 +50,15 @@ class Agent:
         return TOOLS / self.folder / ("bin" if self.package == "mini-swe-agent" else "node_modules/.bin")
 
 
-# The first is where scripts/fake-provider.sh puts it, too.
 AGENTS = {
     agent.harness: agent
     for agent in (
-        Agent("claude-code", "@anthropic-ai/claude-code", "anthropic", "claude-sonnet-4-5", config="{max_retries: '2'}"),
-        Agent("codex", "@openai/codex", "openai", "gpt-5", "codex", "/v1"),
-        Agent("opencode", "opencode-ai", "anthropic", "claude-sonnet-4-5", "opencode"),
+        Agent("claude-code", "@anthropic-ai/claude-code", "anthropic", "claude-sonnet-4-5", config="{max_retries: '2'}",
+              executable="@anthropic-ai/claude-code/bin/claude.exe"),
+        Agent("codex", "@openai/codex", "openai", "gpt-5", "codex", "/v1",
+              executable="@openai/codex-linux-*/vendor/*/bin/codex"),
+        Agent("opencode", "opencode-ai", "anthropic", "claude-sonnet-4-5", "opencode",
+              executable="opencode-ai/bin/opencode.exe"),
         Agent("mini-swe-agent", "mini-swe-agent", "openai", "gpt-5", "mini-swe-agent", "/v1", "{max_retries: '3'}"),
     )
 }
@@ -114,3 +126,30 @@ def install_all(harnesses):
         tasks = [pool.submit(install_node), *(pool.submit(install, AGENTS[harness]) for harness in harnesses)]
         for task in tasks:
             task.result()
+
+
+def program(agent):
+    """The file that is the agent."""
+    found = sorted((TOOLS / agent.folder / "node_modules").glob(agent.executable)) if agent.executable else []
+    if not found:
+        raise InstallError(f"{agent.harness} is no single executable")
+    return found[0].resolve()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("harness", nargs="+", choices=AGENTS)
+    parser.add_argument("--program", action="store_true", help="print the executable instead")
+    options = parser.parse_args()
+    try:
+        install_all(options.harness)
+        chosen = [AGENTS[harness] for harness in options.harness]
+        print(*(map(program, chosen) if options.program else [NODE_BIN, *(agent.bin for agent in chosen)]), sep=":")
+    except InstallError as error:
+        print(f"agents: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

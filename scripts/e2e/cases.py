@@ -105,6 +105,8 @@ def look(marker):
     return {"text": "I look at what is there.", "run": f"env | sort; cat add.sh; sh check.sh{hold}"}
 
 
+# By which a mini-swe-agent says that it is done.
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 FIX = {"text": "It subtracts; I make it add.", "run": "sed -i 's/ - / + /' add.sh"}
 DONE = {"text": "Nothing is left to do.", "done": True}
 DELEGATE = {"text": "I let another agent look.", "delegate": True}
@@ -184,7 +186,7 @@ class Plays:
         elif plan.get("run"):
             turn["call"] = command(tools, plan["run"])
         elif plan.get("done") and cell.harness == "mini-swe-agent":
-            turn["call"] = command(tools, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
+            turn["call"] = command(tools, SUBMIT)
         return turn
 
 

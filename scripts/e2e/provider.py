@@ -1,4 +1,4 @@
-"""The provider of the matrix: three interfaces on 127.0.0.1, faults, and a log of what was served to whom."""
+"""A provider that plays: three interfaces on 127.0.0.1, faults, and a log of what was served to whom."""
 
 import json
 import select
@@ -46,6 +46,7 @@ class Handler(BaseHTTPRequestHandler):
     log = None
     plays = None
     key = None
+    refuses_strangers = False
 
     def do_POST(self):  # noqa: N802 - the name is the library's
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -57,6 +58,8 @@ class Handler(BaseHTTPRequestHandler):
         self.entry = {"serial": self.serial, "cell": "None", "path": path, "key": bears_key, "leak": leaks_key}
         self.entry["env"] = b"HOME=" in body
         wire = next((wire for wire in WIRES if path.endswith(wire.path)), None)
+        if self.refuses_strangers and not bears_key:
+            return self.refuse(wire or WIRES[0], 401, "the key is another one")
         if wire is None:
             return self.refuse(WIRES[0], 404, f"nothing at {path}")
         request = json.loads(body)
@@ -166,9 +169,10 @@ class Server(ThreadingHTTPServer):
         """A client that has gone is no error of the provider."""
 
 
-def start(plays, log, key):
-    """Starts it on a free port and returns its address."""
-    Handler.plays, Handler.log, Handler.key = plays, log, key
+def start(plays, log, key, refuses_strangers=False):
+    """Starts it on a free port and returns its address. `key` is what requests must bear; those without it are refused, or
+    only noted."""
+    Handler.plays, Handler.log, Handler.key, Handler.refuses_strangers = plays, log, key, refuses_strangers
     server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}"
