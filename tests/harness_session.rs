@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod harness_bed;
 mod harness_manifests;
 
 use std::fs;
@@ -10,20 +11,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use refrain::clock::SystemClock;
-use refrain::domain::cell::CellId;
+use refrain::domain::Micros;
 use refrain::domain::failure::{LimitKind, ProviderFault, Timer};
-use refrain::domain::model::AuthMode;
 use refrain::domain::session::SessionEnd;
-use refrain::domain::{AttemptId, ContainerOptions, CostMode, Micros, Model, ModelRole, RunName};
 use refrain::harness::declarative::DeclarativeHarness;
-use refrain::harness::session::{SessionOptions, SessionResult, run};
-use refrain::harness::{AgentEvent, HarnessError, SessionRequest, scripted};
-use refrain::runtime::local::LocalRuntime;
-use refrain::runtime::{Environment, EnvironmentSpec, ExecEnd, Runtime, RuntimeError};
+use refrain::harness::session::SessionResult;
+use refrain::harness::{AgentEvent, HarnessError, scripted};
+use refrain::runtime::{ExecEnd, RuntimeError};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+
+use harness_bed::{Bed, keeping};
 
 /// This test program is its own `refrain scripted-agent`: a wrapper calls it with the arguments in a variable.
 #[test]
@@ -59,61 +57,7 @@ fn agent_process() {
     std::process::exit(code.into());
 }
 
-struct Bed {
-    dir: tempfile::TempDir,
-    env: Box<dyn Environment>,
-    options: SessionOptions,
-    request: SessionRequest,
-    stop: CancellationToken,
-}
-
 impl Bed {
-    async fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let clock = Arc::new(SystemClock::new());
-        let spec = EnvironmentSpec {
-            attempt: AttemptId {
-                run: RunName::new("test").unwrap(),
-                cell: CellId::from_stored("h__m__t__r1"),
-                number: 1,
-            },
-            purpose: "agent",
-            scratch: dir.path().join("scratch"),
-            env: Vec::new(),
-            image: None,
-            container: ContainerOptions::default(),
-            gateway: None,
-        };
-        let env = LocalRuntime::new(clock.clone()).open(spec).await.unwrap();
-        let request = SessionRequest {
-            prompt: "fix `it`, {please}\n".to_owned(),
-            model: Model {
-                name: "m".to_owned(),
-                provider: "p".to_owned(),
-                api_key_env: None,
-                role: ModelRole::Implementation,
-                cost_mode: CostMode::Platform,
-                auth_mode: AuthMode::ApiKey,
-                credentials_path: None,
-                config: serde_json::Map::new(),
-            },
-            task: "t".to_owned(),
-            phase: None,
-            label: None,
-            index: 1,
-            resume: None,
-            workspace: env.workspace().to_owned(),
-            home: env.home().to_owned(),
-            session_dir: env.home().join(".refrain/session-1"),
-            max_cost: None,
-            base_url: None,
-            api_key: None,
-        };
-        let mut options = SessionOptions::new(dir.path().join("log"), clock);
-        options.limits.grace = Some(Duration::from_millis(200));
-        Self { dir, env, options, request, stop: CancellationToken::new() }
-    }
-
     fn harness(&self, name: &str, config: Value) -> DeclarativeHarness {
         let refrain = self.dir.path().join("refrain");
         let own = std::env::current_exe().unwrap();
@@ -124,14 +68,6 @@ impl Bed {
         fs::write(&refrain, script).unwrap();
         fs::set_permissions(&refrain, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         DeclarativeHarness::new(&harness_manifests::entry(name, config), &refrain).unwrap()
-    }
-
-    async fn run_with(
-        &self,
-        harness: &DeclarativeHarness,
-        live: Option<mpsc::Sender<AgentEvent>>,
-    ) -> Result<SessionResult, HarnessError> {
-        run(&*self.env, harness, &self.request, &self.options, live, &self.stop).await
     }
 
     /// Runs a shell line as the agent.
@@ -154,10 +90,6 @@ impl Bed {
         let play = self.dir.path().join("play.yaml");
         fs::write(&play, format!("plays:\n  - task: t\n    sessions:\n      - steps: {steps}\n")).unwrap();
         self.run_with(&self.harness("scripted", json!({"play": play})), live).await.unwrap()
-    }
-
-    async fn close(self) {
-        self.env.close().await.unwrap();
     }
 }
 
@@ -407,54 +339,6 @@ async fn counters_of_a_resumed_session_that_include_the_earlier_one_are_unknown(
     bed.close().await;
 }
 
-/// A harness that prints JSON lines, keeps a file of each session, and may log in.
-const KEEPING: &str = r#"
-name = "keeping"
-credentials = [".keeping/auth.json"]
-[run]
-argv = ["sh", "-c", "{config.line}"]
-prompt = "stdin"
-[config.line]
-type = "text"
-[output]
-format = "json-lines"
-[[output.rule]]
-when = { type = "start" }
-is = "session_id"
-text = "id"
-[[output.rule]]
-when = { type = "say" }
-is = "message"
-text = "text"
-[[output.rule]]
-when = { type = "end" }
-is = "completed"
-[output.file]
-path = "{home}/.keeping/*/{resume}.jsonl"
-[[output.file.rule]]
-when = { type = "resumed" }
-is = "restart"
-[[output.file.rule]]
-when = { type = "answer" }
-usage = { input = "in", output = "out" }
-usage_mode = "sum"
-"#;
-
-fn keeping(line: &str) -> DeclarativeHarness {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("harness.toml"), KEEPING).unwrap();
-    let manifest = refrain::config::harness_manifest::HarnessManifest::from_dir(dir.path()).unwrap();
-    let entry = refrain::config::plan::HarnessEntry {
-        name: "keeping".to_owned(),
-        manifest: Arc::new(manifest),
-        version: None,
-        image: None,
-        observability_tier: "full".to_owned(),
-        config: json!({"line": line}).as_object().unwrap().clone(),
-    };
-    DeclarativeHarness::new(&entry, Path::new("refrain")).unwrap()
-}
-
 #[tokio::test]
 async fn what_a_killed_harness_has_kept_of_its_session_is_read() {
     let mut bed = Bed::new().await;
@@ -481,26 +365,5 @@ async fn a_harness_that_kept_no_file_leaves_its_tokens_unknown() {
     assert_eq!(result.end, SessionEnd::Completed);
     assert!(result.reading.usage.is_unknown());
     assert!(!bed.options.folder.join("session.log").exists());
-    bed.close().await;
-}
-
-#[tokio::test]
-async fn a_login_is_the_agents_alone_and_gone_when_the_session_is_over() {
-    let mut bed = Bed::new().await;
-    let home = bed.dir.path().join("user");
-    fs::create_dir_all(home.join(".keeping")).unwrap();
-    fs::write(home.join(".keeping/auth.json"), "the-login").unwrap();
-    fs::write(home.join(".keeping/history"), "private").unwrap();
-    bed.request.model.auth_mode = AuthMode::Subscription;
-    bed.request.model.credentials_path = Some(home.to_string_lossy().into_owned());
-    let line = r#"test "$(stat -c '%a %u' ~/.keeping/auth.json)" = "600 $(id -u)" || exit 3
-        echo "{\"type\":\"say\",\"text\":\"$(cat ~/.keeping/auth.json) $(ls -A ~/.keeping)\"}"; echo '{"type":"end"}'"#;
-    let result = bed.run_with(&keeping(line), None).await.unwrap();
-    assert_eq!(result.reading.text.as_deref(), Some("the-login auth.json"), "{:?}", result.end);
-    let inside = bed.env.host_path(bed.env.home()).unwrap();
-    assert!(!inside.join(".keeping/auth.json").exists());
-    bed.request.model.credentials_path = Some(bed.dir.path().join("nowhere").to_string_lossy().into_owned());
-    let refused = bed.run_with(&keeping("true"), None).await.unwrap_err().to_string();
-    assert!(refused.contains("has no `.keeping/auth.json`"), "{refused}");
     bed.close().await;
 }

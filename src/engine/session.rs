@@ -21,6 +21,7 @@ use super::world::{Attempt, describe, lock};
 use super::{accounts, ending, pacing};
 use crate::config::gateway::Route;
 use crate::domain::failure::{ProviderFault, Timer};
+use crate::domain::model::AuthMode;
 use crate::domain::session::SessionEnd;
 use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage};
 use crate::harness::session::{self, SessionOptions, SessionResult};
@@ -154,7 +155,10 @@ pub(crate) async fn take_up_log(
     let (Ok((model, role)), Ok(harness)) = (choose_model(attempt, call), choose_harness(attempt, call)) else {
         return Ok(None);
     };
-    let options = SessionOptions::new(spool(attempt, index), Arc::clone(&attempt.context.services.clock));
+    let options = SessionOptions {
+        on_login: on_login(attempt, &model),
+        ..SessionOptions::new(spool(attempt, index), Arc::clone(&attempt.context.services.clock))
+    };
     let how = (call.continue_from.is_some(), started_at);
     let timeout = (attempt.deadline.timer, attempt.deadline.limit);
     let resume =
@@ -320,6 +324,7 @@ async fn run(
         meter: Some(meter(attempt, setup, metered)),
         ceiling: metered.map(|metered| Arc::clone(metered.ceiling())),
         price: price_of(attempt, &setup.model),
+        on_login: on_login(attempt, &setup.model),
         ..SessionOptions::new(spool, Arc::clone(&services.clock))
     };
     let (sender, receiver) = mpsc::channel(64);
@@ -360,6 +365,13 @@ fn refuse(attempt: &Attempt, error: &HarnessError) -> HostError {
 fn price_of(attempt: &Attempt, model: &Model) -> Option<Arc<session::Price>> {
     let price = attempt.context.services.prices.find(&model.name)?.clone();
     Some(Arc::new(move |usage: &Usage, long| price.cost_with_long(usage, long.or(Some(0)))))
+}
+
+/// Lets the run's redactor learn a login that a session has renewed, before the session's logs and record are kept.
+fn on_login(attempt: &Attempt, model: &Model) -> Option<Arc<session::OnLogin>> {
+    let redactor = Arc::clone(&attempt.context.services.redactor);
+    let learn: Arc<session::OnLogin> = Arc::new(move |secret| redactor.learn("LOGIN", secret));
+    (model.auth_mode == AuthMode::Subscription).then_some(learn)
 }
 
 /// Turns live events into signs of life, until the session ends. `provider` is the one whose sessions a refusal slows

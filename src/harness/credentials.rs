@@ -45,17 +45,44 @@ pub(super) fn read(model: &Model, names: &[String], home: &Path) -> Result<Vec<(
 
 /// Returns the secrets in a model's login, for a redactor: every long text of the files that a session would get.
 pub(crate) fn secrets(model: &Model, names: &[String]) -> Vec<String> {
+    let files = read(model, names, Path::new("/")).unwrap_or_default();
+    files.iter().flat_map(|(_, content)| secrets_in(content)).collect()
+}
+
+fn secrets_in(content: &[u8]) -> Vec<String> {
     const SHORTEST: usize = 16;
     let mut found = Vec::new();
-    for (_, content) in read(model, names, Path::new("/")).unwrap_or_default() {
-        let text = String::from_utf8_lossy(&content);
-        match serde_json::from_str::<serde_json::Value>(&text) {
-            Ok(value) => texts(&value, &mut found),
-            Err(_) => found.extend(text.lines().map(|line| line.trim().to_owned())),
-        }
+    let text = String::from_utf8_lossy(content);
+    match serde_json::from_str::<serde_json::Value>(&text) {
+        Ok(value) => texts(&value, &mut found),
+        Err(_) => found.extend(text.lines().map(|line| line.trim().to_owned())),
     }
     found.retain(|text| text.len() >= SHORTEST);
     found
+}
+
+/// Returns the secrets in the files as a session has left them: a program that renews its login writes the new one there.
+///
+/// The agent can write these files as well. What it puts there is blanked in what is kept, so only what looks like a token
+/// counts, and only so much of it.
+pub(super) async fn held(env: &dyn Environment, paths: &[PathBuf]) -> Vec<String> {
+    const MOST: usize = 64;
+    let mut found = Vec::new();
+    for path in paths {
+        let read = env.exec(&shell("cat \"$1\"", path), Output::capture(), &CancellationToken::new()).await;
+        // One that is gone, or too large to be a login, holds nothing that a log would show.
+        let whole = read.ok().filter(|report| report.success() && !report.stdout.cut);
+        found.extend(whole.into_iter().flat_map(|report| secrets_in(&report.stdout.bytes)));
+    }
+    found.retain(|text| is_token(text));
+    found.truncate(MOST);
+    found
+}
+
+/// Tells a token from words, names and addresses.
+fn is_token(text: &str) -> bool {
+    let has = |kind: fn(&char) -> bool| text.chars().any(|c| kind(&c));
+    has(char::is_ascii_digit) && has(char::is_ascii_alphabetic) && !has(|c| c.is_whitespace())
 }
 
 fn texts(value: &serde_json::Value, found: &mut Vec<String>) {
@@ -92,9 +119,9 @@ pub(super) async fn put(env: &dyn Environment, files: &[(PathBuf, Vec<u8>)]) -> 
 }
 
 /// Removes the files; returns what a reader should know.
-pub(super) async fn remove(env: &dyn Environment, files: &[(PathBuf, Vec<u8>)]) -> Option<String> {
+pub(super) async fn remove(env: &dyn Environment, files: &[PathBuf]) -> Option<String> {
     let mut left = 0;
-    for (path, _) in files {
+    for path in files {
         let command = shell("rm -f \"$1\"", path);
         let removed = env.exec(&command, Output::capture(), &CancellationToken::new()).await;
         left += usize::from(!removed.is_ok_and(|report| report.success()));

@@ -278,6 +278,10 @@ impl Harness for DeclarativeHarness {
         Some(SessionFile { pattern, one_document })
     }
 
+    fn login_files(&self, home: &Path) -> Vec<PathBuf> {
+        self.manifest.credentials.iter().map(|name| home.join(name)).collect()
+    }
+
     fn reader(&self) -> Box<dyn OutputReader> {
         if let Some(readers) = &self.readers {
             return readers.reader();

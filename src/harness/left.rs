@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::ending::{self, Evidence, Stop};
 use super::logs::read_again;
-use super::session::{SessionOptions, SessionResult, part_from_resumed, read_file};
+use super::session::{SessionOptions, SessionResult, part_from_resumed, read_file, take_login};
 use super::{Harness, HarnessError, Reading, SessionRequest};
 use crate::domain::FromLog;
 use crate::domain::session::SessionEnd;
@@ -36,6 +36,9 @@ pub async fn read_left(
     if !recorded && ended.is_none() {
         return Ok(None);
     }
+    // The host that would have taken it back is gone.
+    let logins = if options.on_login.is_some() { harness.login_files(env.home()) } else { Vec::new() };
+    let left = take_login(env, &logins, options).await;
     part_from_resumed(&mut reading, resumed);
     let stop = if ended.is_some() { None } else { Some(Stop::AfterRecord) };
     let exec = ended.unwrap_or_else(|| cut_off(&metadata, started_at));
@@ -54,6 +57,7 @@ pub async fn read_left(
     let from_log =
         FromLog { decides_end: decision.by_log, outlived_end: false, resumed, warnings: reading.warnings.clone() };
     reading.warnings.push("its host died; the log shows that it had finished".to_owned());
+    reading.warnings.extend(left);
     reading.warnings.extend(exec.notes.iter().cloned());
     Ok(Some(SessionResult { end: decision.end, exec, reading, started_at, from_log }))
 }

@@ -261,6 +261,13 @@ pub trait Harness: Send + Sync {
         None
     }
 
+    /// Returns the files of the agent's home that hold its login while a session runs with a subscription. A program may
+    /// renew the login, and then writes the new one there.
+    fn login_files(&self, home: &std::path::Path) -> Vec<PathBuf> {
+        let _ = home;
+        Vec::new()
+    }
+
     /// Returns a reader for one session's output.
     fn reader(&self) -> Box<dyn OutputReader>;
 }

@@ -30,6 +30,9 @@ pub type Price = dyn Fn(&Usage, Option<u64>) -> Option<Micros> + Send + Sync;
 /// Hears what a session has cost by its live stream, and returns what it may cost at most if that is over it.
 pub type Meter = dyn Fn(Micros) -> Option<Micros> + Send + Sync;
 
+/// Hears each secret of a login as a session has left it, before anything that the session printed is kept.
+pub type OnLogin = dyn Fn(&str) + Send + Sync;
+
 /// How many pieces of output may wait to be read live; what finds no room waits in the file.
 const LIVE_CHUNKS: usize = 16;
 
@@ -51,6 +54,8 @@ pub struct SessionOptions {
     pub ceiling: Option<Arc<Ceiling>>,
     /// Prices the live tokens; without it the cost that the harness reports counts.
     pub price: Option<Arc<Price>>,
+    /// Hears the login that the session may have renewed, where it runs with a subscription.
+    pub on_login: Option<Arc<OnLogin>>,
     /// A folder on the host for `stdout.log` and `stderr.log`; created when missing.
     pub folder: PathBuf,
     /// The clock.
@@ -72,6 +77,7 @@ impl SessionOptions {
             meter: None,
             ceiling: None,
             price: None,
+            on_login: None,
             folder: folder.into(),
             clock,
         }
@@ -139,7 +145,8 @@ pub async fn run(
     let started_at = options.clock.now();
     let mut watch = Watch::new(harness.reader(), options, live, stop);
     let exec = watch.follow(env, &command).await;
-    let left = credentials::remove(env, &credentials).await;
+    let logins: Vec<PathBuf> = credentials.into_iter().map(|(path, _)| path).collect();
+    let left = take_login(env, &logins, options).await;
     let exec = exec?;
     let mut reading = match read_again(harness.reader(), options, exec.exit_code, None).await {
         // The agent can reach the log where nothing keeps it apart from the host.
@@ -179,6 +186,14 @@ pub async fn run(
     }
     reading.warnings.extend(warnings);
     Ok(SessionResult { end, exec, reading, started_at, from_log })
+}
+
+/// Hears what has become of the login, and removes its files; returns what a reader should know.
+pub(super) async fn take_login(env: &dyn Environment, files: &[PathBuf], options: &SessionOptions) -> Option<String> {
+    if let Some(on_login) = &options.on_login {
+        credentials::held(env, files).await.iter().for_each(|secret| on_login(secret));
+    }
+    credentials::remove(env, files).await
 }
 
 /// Takes the figures out of a reading that also counts the sessions that this one, if it is `resumed`, went on with.

@@ -17,7 +17,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -73,11 +73,17 @@ impl From<Redacted> for String {
     }
 }
 
-/// Finds and replaces secrets. Cheap to clone; shared by every sink of a run.
+/// Finds and replaces secrets. Cheap to clone; shared by every sink of a run, and so is what it learns.
 #[derive(Clone)]
 pub struct Redactor {
-    matcher: Arc<Matcher>,
+    known: Arc<RwLock<Known>>,
     warnings: Arc<[String]>,
+}
+
+/// The secrets by name and value, and what finds them.
+struct Known {
+    secrets: Vec<(String, String)>,
+    matcher: Arc<Matcher>,
 }
 
 impl Redactor {
@@ -105,7 +111,23 @@ impl Redactor {
                 ));
             }
         }
-        Self { matcher: Arc::new(Matcher::new(&kept)), warnings: warnings.into() }
+        let known = Known { matcher: Arc::new(Matcher::new(&kept)), secrets: kept };
+        Self { known: Arc::new(RwLock::new(known)), warnings: warnings.into() }
+    }
+
+    /// Adds a secret that came to be while the run goes on, such as a login that a program has renewed. It holds for all
+    /// clones, and for streams that begin from now on. A value that is too short to be searched for is left alone.
+    pub fn learn(&self, name: &str, value: &str) {
+        let value = value.trim();
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if value.len() >= MIN_SECRET_BYTES && known.secrets.iter().all(|(_, old)| old != value) {
+            known.secrets.push((shown_name(name), value.to_owned()));
+            known.matcher = Arc::new(Matcher::new(&known.secrets));
+        }
+    }
+
+    fn matcher(&self) -> Arc<Matcher> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner).matcher)
     }
 
     /// Returns one line for each secret that is too short to be searched for. The lines name it and do not show it.
@@ -123,9 +145,10 @@ impl Redactor {
     /// Replaces every secret in bytes that need not be UTF-8, such as a diff.
     #[must_use]
     pub fn redact_bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        let spans = self.matcher.spans(bytes);
+        let matcher = self.matcher();
+        let spans = matcher.spans(bytes);
         let mut out = Vec::with_capacity(bytes.len());
-        self.matcher.write_replaced(bytes, 0..bytes.len(), &spans, &mut out);
+        matcher.write_replaced(bytes, 0..bytes.len(), &spans, &mut out);
         out
     }
 
@@ -164,12 +187,13 @@ impl Redactor {
 
     /// Borrows the text where there is nothing to replace.
     fn replaced<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let spans = self.matcher.spans(text.as_bytes());
+        let matcher = self.matcher();
+        let spans = matcher.spans(text.as_bytes());
         if spans.is_empty() {
             return Cow::Borrowed(text);
         }
         let mut out = Vec::with_capacity(text.len());
-        self.matcher.write_replaced(text.as_bytes(), 0..text.len(), &spans, &mut out);
+        matcher.write_replaced(text.as_bytes(), 0..text.len(), &spans, &mut out);
         // Spans begin and end at character boundaries: forms are whole strings, shapes are ASCII.
         Cow::Owned(String::from_utf8_lossy(&out).into_owned())
     }
@@ -185,7 +209,7 @@ impl Default for Redactor {
 impl fmt::Debug for Redactor {
     /// Shows how many secrets are known, never their values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("secrets", &self.matcher.secret_count()).finish_non_exhaustive()
+        f.debug_struct("Redactor").field("secrets", &self.matcher().secret_count()).finish_non_exhaustive()
     }
 }
 

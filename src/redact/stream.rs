@@ -53,7 +53,7 @@ impl StreamRedactor {
     /// Starts a stream.
     #[must_use]
     pub fn new(redactor: &Redactor) -> Self {
-        Self { matcher: Arc::clone(&redactor.matcher), buffer: Vec::new(), done: 0, next_look: 0, dropping: None }
+        Self { matcher: redactor.matcher(), buffer: Vec::new(), done: 0, next_look: 0, dropping: None }
     }
 
     /// Takes the next piece and returns what can be shown by now.

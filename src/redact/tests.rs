@@ -324,3 +324,22 @@ fn an_error_shows_the_last_lines_without_escapes() {
     assert!(quoted.ends_with("line 20"), "{quoted}");
     assert_eq!(last_lines("\n", 12), "; it printed nothing");
 }
+
+#[test]
+fn what_is_learnt_holds_for_every_clone_and_for_streams_that_begin_then() {
+    let redactor = Redactor::new([("KEY", "first-secret-value")]);
+    let clone = redactor.clone();
+    let mut begun = clone.stream();
+    redactor.learn("LOGIN", " second-secret-value\n");
+    redactor.learn("LOGIN", "short");
+    redactor.learn("AGAIN", "first-secret-value");
+    let text = "first-secret-value second-secret-value short";
+    assert_eq!(clone.redact(text).as_str(), "[redacted:KEY] [redacted:LOGIN] short");
+    let mut stream = clone.stream();
+    let mut out = stream.push(text.as_bytes());
+    out.extend(stream.finish());
+    assert_eq!(out, b"[redacted:KEY] [redacted:LOGIN] short");
+    let mut out = begun.push(text.as_bytes());
+    out.extend(begun.finish());
+    assert_eq!(out, b"[redacted:KEY] second-secret-value short");
+}

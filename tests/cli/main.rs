@@ -8,6 +8,7 @@ mod bed;
 mod help;
 mod hostile;
 mod interruption;
+mod login;
 mod looking_on;
 mod messages;
 mod money;
