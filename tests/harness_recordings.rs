@@ -5,78 +5,22 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod harness_manifests;
+mod recordings;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
-use refrain::domain::Usage;
 use refrain::domain::failure::{LimitKind, ProviderFault};
-use refrain::harness::session::read_all;
-use refrain::harness::session_file::SessionFile;
-use refrain::harness::{Harness, Outcome, Reading};
-use refrain::host::declared_harness;
-use refrain::runtime::Stream;
-use serde_json::Value;
 
-fn folder(harness: &str, case: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(harness).join(case)
-}
-
-/// Every recording, as harness and case.
-fn recordings() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
-    let names = |path: &Path| -> Vec<String> {
-        let entries = std::fs::read_dir(path).unwrap().flatten();
-        entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
-    };
-    let mut all = Vec::new();
-    for harness in names(&root) {
-        let cases = names(&root.join(&harness)).into_iter();
-        all.extend(
-            cases.filter(|case| folder(&harness, case).join("served").exists()).map(|case| (harness.clone(), case)),
-        );
-    }
-    all.sort();
-    all
-}
-
-fn read(harness: &str, case: &str) -> Reading {
-    let folder = folder(harness, case);
-    let entry = harness_manifests::entry(harness, Value::Null);
-    let one_document = entry.manifest.session_file.as_ref().is_some_and(|spec| spec.one_document);
-    let file = SessionFile { pattern: String::new(), one_document };
-    let copy = folder.join("session");
-    let reader = declared_harness(&entry, Path::new("refrain")).unwrap().reader();
-    let exit_code = std::fs::read_to_string(folder.join("exit_code")).unwrap();
-    let logs = [(Stream::Stdout, folder.join("stdout")), (Stream::Stderr, folder.join("stderr"))];
-    let file = copy.exists().then_some((&file, copy.as_path()));
-    read_all(reader, &logs, file, exit_code.trim().parse().ok()).unwrap()
-}
-
-/// What the provider served, in the classes of a reading: without what the program asked beside its conversation.
-fn served(harness: &str, case: &str) -> [u64; 4] {
-    if case == "resumed" {
-        // The second session's one answer.
-        return [7, 4000, 0, 9];
-    }
-    let text = std::fs::read_to_string(folder(harness, case).join("served")).unwrap();
-    let json: Value = serde_json::from_str(&text).unwrap();
-    let by_model = json["by_model"].as_object().unwrap().iter();
-    let main = by_model.filter(|(model, _)| !model.contains("haiku") && !model.contains("flash-lite"));
-    main.fold([0; 4], |sum, (_, told)| {
-        let class = |name: &str| told[name].as_u64().unwrap();
-        [sum[0] + class("input"), sum[1] + class("cache_read"), sum[2] + class("cache_write"), sum[3] + class("output")]
-    })
-}
-
-fn tokens(usage: Usage) -> [Option<u64>; 4] {
-    [usage.input, usage.cache_read, usage.cache_write, usage.output]
-}
+use recordings::{End, end, file, read, recordings, served, tokens};
 
 /// Recordings whose numbers are not those that were served, with what they are and why.
 const OTHERWISE: &[(&str, &str, [u64; 4])] = &[
     // The broken try is counted: 500 in, and the one token that its beginning told.
     ("pi", "cut", [1614, 9130, 2045, 245]),
+    // Answers that a filter broke off are not in its file.
+    ("codex", "filtered", [1000, 0, 2000, 50]),
+    // The answer that broke off is not counted.
+    ("qwen-code", "half", [1070, 3000, 2030, 190]),
 ];
 
 #[test]
@@ -118,35 +62,18 @@ fn what_came_to_its_end_has_tokens() {
     }
 }
 
-#[derive(Debug, PartialEq, Clone, Copy)]
-enum End {
-    Completed,
-    Failed,
-    Limit(LimitKind),
-    Provider(ProviderFault),
-    None,
-}
-
-fn end(outcome: Option<Outcome>) -> End {
-    match outcome {
-        None => End::None,
-        Some(Outcome::Completed) => End::Completed,
-        Some(Outcome::Failed(_)) => End::Failed,
-        Some(Outcome::Limit(limit, _)) => End::Limit(limit),
-        Some(Outcome::Provider(fault, _)) => End::Provider(fault),
-        Some(other) => panic!("{other:?}"),
-    }
-}
-
 /// How a case ends, whatever the program.
 fn usual(case: &str) -> End {
     match case {
-        "plain" | "rate_limited_twice" | "cut" | "resumed" => End::Completed,
+        "plain" | "rate_limited_twice" | "cut" | "half" | "resumed" | "unpriced" => End::Completed,
         "unauthorized" => End::Provider(ProviderFault::Authentication),
         "rate_limited" => End::Provider(ProviderFault::RateLimited),
         "overloaded" => End::Provider(ProviderFault::Overloaded),
         "context" => End::Limit(LimitKind::Tokens),
         "empty" => End::Provider(ProviderFault::Unreachable),
+        "refused" | "filtered" => End::Refused,
+        "turns" => End::Limit(LimitKind::Turns),
+        "cost" => End::Limit(LimitKind::Cost),
         "hang" | "killed" => End::None,
         other => panic!("the case {other} is unknown"),
     }
@@ -154,16 +81,21 @@ fn usual(case: &str) -> End {
 
 /// Programs that end otherwise.
 const PECULIAR: &[(&str, &str, End)] = &[
-    // It says that it failed, and not why.
-    ("gemini-cli", "empty", End::Failed),
     // It does not ask again after a broken stream.
     ("gemini-cli", "cut", End::Provider(ProviderFault::Unreachable)),
     // It was still asking again when its time was up.
     ("opencode", "empty", End::None),
     ("qwen-code", "rate_limited", End::None),
-    ("mini-swe-agent", "rate_limited", End::None),
-    ("mini-swe-agent", "overloaded", End::None),
-    ("mini-swe-agent", "empty", End::None),
+    // It drops what the model says in refusing, and ends without a word.
+    ("codex", "refused", End::Completed),
+    // It asks five times more, and then reports success with an empty result.
+    ("qwen-code", "refused", End::Completed),
+    // It takes the words that came before the filter for the answer.
+    ("qwen-code", "filtered", End::Completed),
+    // It reports success without a word where the prompt was blocked.
+    ("gemini-cli", "filtered", End::Completed),
+    // It prints what the model said in refusing, and nothing of how that ended.
+    ("aider", "refused", End::Completed),
 ];
 
 #[test]
@@ -188,6 +120,40 @@ fn every_harness_that_a_registry_has_was_recorded() {
         let real = manifest.verified.as_deref().is_some_and(|how| how.contains("recordings"));
         assert_eq!(real, recorded.contains(&manifest.name), "{}", manifest.name);
     }
+}
+
+#[test]
+fn every_recorded_harness_has_the_cases_that_it_can_come_to() {
+    let all = "plain unauthorized rate_limited rate_limited_twice overloaded context cut empty hang killed refused";
+    let recorded: BTreeSet<(String, String)> = recordings().into_iter().collect();
+    let mut missing = Vec::new();
+    for manifest in refrain::config::harness_manifest::HarnessManifest::builtins().unwrap() {
+        if !manifest.verified.as_deref().is_some_and(|how| how.contains("recordings")) {
+            continue;
+        }
+        let more = [("resumed", manifest.resume_args.is_some()), ("turns", manifest.config.contains_key("max_turns"))];
+        let more = more.iter().filter(|(_, can)| *can).map(|(case, _)| *case);
+        let wanted = all.split(' ').chain(more).map(|case| (manifest.name.clone(), case.to_owned()));
+        missing.extend(wanted.filter(|pair| !recorded.contains(pair)));
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn what_was_stopped_left_nothing_behind() {
+    for (harness, case) in recordings() {
+        if ["hang", "killed"].contains(&case.as_str()) {
+            assert!(file(&harness, &case, "end").contains("\"timed_out\""), "{harness}/{case}");
+            assert_eq!(file(&harness, &case, "left"), "", "{harness}/{case}");
+        }
+    }
+}
+
+#[test]
+fn a_cost_of_a_model_without_a_price_is_unknown() {
+    assert!(file("mini-swe-agent", "unpriced", "session").contains("\"instance_cost\": 0.0"));
+    assert_eq!(read("mini-swe-agent", "unpriced").cost, None);
+    assert!(read("mini-swe-agent", "plain").cost.is_some());
 }
 
 #[test]

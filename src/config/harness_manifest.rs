@@ -375,6 +375,17 @@ mod tests {
     }
 
     #[test]
+    fn what_exit_codes_mean_is_read() {
+        let read = |codes: &str| load(&format!("[output]\nformat = \"json-lines\"\nexit_codes = {codes}\n"));
+        let OutputSpec::JsonLines(spec) = read("{ 53 = \"turn_limit\" }").expect("valid").output else {
+            panic!("no JSON lines");
+        };
+        assert_eq!(spec.exit_codes, [(53, LineMeaning::TurnLimit)].into());
+        assert!(read("{ x = \"turn_limit\" }").expect_err("no number").contains("`x` is no exit code"));
+        assert!(read("{ 53 = \"message\" }").is_err(), "no end of a turn");
+    }
+
+    #[test]
     fn a_template_that_names_the_folder_is_seen() {
         assert!(!load("").expect("valid").names_dir());
         assert!(load("[env]\nA = \"{dir}/x\"\n").expect("valid").names_dir());

@@ -18,9 +18,6 @@ use crate::runtime::{Command, Environment, EnvironmentSpec, ExecEnd, ExecReport,
 use crate::script::port::{ScriptInputs, TaskView};
 use crate::workspace::{Seeded, WorkspaceError, rebase};
 
-/// Bound of a version probe.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Checks what can be checked before anything is opened.
 pub(crate) fn validate(context: &CellContext) -> Result<(), Failure> {
     let (services, cell) = (&context.services, context.cell());
@@ -123,7 +120,7 @@ pub(crate) async fn probe(
 ) -> Result<Option<String>, Failure> {
     let harness = &context.services.harnesses[context.cell().harness];
     let Some(mut command) = harness.probe() else { return Ok(None) };
-    command.limits.timeout = Some((Timer::Setup, PROBE_TIMEOUT));
+    command.limits.timeout = Some((Timer::Setup, context.services.plan.limits.setup_timeout));
     let report = match env.exec(&command, Output::capture(), stop).await {
         Ok(report) => report,
         Err(error @ RuntimeError::NotRunnable { .. }) => {
@@ -135,6 +132,13 @@ pub(crate) async fn probe(
     };
     if report.end == ExecEnd::Stopped {
         return Err(Failure::Cancelled);
+    }
+    if let ExecEnd::TimedOut { limit, .. } = report.end {
+        // A machine that is busy, not a program that cannot run.
+        let (name, limit) = (harness.name(), limit.as_secs_f64());
+        let message =
+            format!("the probe of harness `{name}` did not end within {limit:.0} s; `limits.setup_timeout` bounds it");
+        return Err(Failure::Setup { message });
     }
     if !report.success() {
         return Err(Failure::Configuration {

@@ -6,6 +6,7 @@ mod projection;
 mod rule;
 mod tally;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -34,6 +35,7 @@ struct Record {
 #[derive(Debug)]
 pub struct JsonLinesReader {
     rules: Vec<Rule>,
+    exit_codes: BTreeMap<i32, LineMeaning>,
     projection: Projection,
     calls: Calls,
     counts_tools: bool,
@@ -61,6 +63,7 @@ impl JsonLinesReader {
             projection: Projection::of(rules.iter().flat_map(Rule::paths)),
             calls: Calls::default(),
             rules,
+            exit_codes: spec.exit_codes.clone(),
             started: false,
             records: Vec::new(),
             text: None,
@@ -82,6 +85,9 @@ impl JsonLinesReader {
             self.records.clear();
             (self.text, self.turns, self.tools) = (None, None, 0);
             return;
+        }
+        if rule.is == LineMeaning::GoesOn {
+            self.records.clear();
         }
         let text = rule.text.as_ref().and_then(|path| path.text(line));
         if rule.is == LineMeaning::MessagePart {
@@ -161,7 +167,16 @@ impl JsonLinesReader {
             self.text.clone_from(&text);
         }
         let turns = rule.turns.as_ref().and_then(|turns| turns.whole(line));
+        let says_why = text.as_ref().is_some_and(|text| !text.trim().is_empty());
         if let Some(outcome) = outcome(rule.is, text) {
+            // A failure that does not say why leaves an end as it is that an earlier line explained.
+            if rule.is == LineMeaning::Failed
+                && !says_why
+                && self.records.last().is_some_and(|last| last.outcome != Outcome::Completed)
+            {
+                events.push(AgentEvent::Finished);
+                return;
+            }
             self.records.push(Record { outcome, turns });
             events.push(AgentEvent::Finished);
         }
@@ -191,8 +206,13 @@ impl OutputReader for JsonLinesReader {
         }
     }
 
-    fn finish(self: Box<Self>, _exit_code: Option<i32>) -> Reading {
-        self.conclude()
+    fn finish(self: Box<Self>, exit_code: Option<i32>) -> Reading {
+        let meaning = exit_code.and_then(|code| self.exit_codes.get(&code).copied());
+        let mut reading = self.conclude();
+        if reading.started && reading.outcome.is_none() {
+            reading.outcome = meaning.and_then(|meaning| outcome(meaning, None));
+        }
+        reading
     }
 }
 

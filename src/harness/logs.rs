@@ -7,7 +7,7 @@ use super::lines::{LineSplitter, read_lines, read_log};
 use super::session::SessionOptions;
 use super::session_file::SessionFile;
 use super::{AgentEvent, HarnessError, OutputReader, Reading};
-use crate::domain::Usage;
+use crate::domain::{Micros, Usage};
 use crate::runtime::{ExecReport, Stream};
 
 /// Reads the whole log with a fresh reader, and the harness's own file after it.
@@ -40,7 +40,7 @@ pub(super) fn read_kept(mut reader: Box<dyn OutputReader>, exec: &ExecReport) ->
         lines.push(&kept.bytes, &mut on_line);
         lines.finish(&mut on_line);
     }
-    let mut reading = reader.finish(exec.exit_code);
+    let mut reading = measured(reader.finish(exec.exit_code));
     if !whole {
         (reading.usage, reading.cost) = (Usage::UNKNOWN, None);
     }
@@ -81,12 +81,19 @@ pub fn read_all(
         Some((file, copy)) => file.read(&mut *reader, copy).map_err(|source| failed(copy, source))?,
         None => None,
     };
-    let mut reading = reader.finish(exit_code);
+    let mut reading = measured(reader.finish(exit_code));
     reading.warnings.extend(note);
     if skipped > 0 {
         reading.warnings.push(format!("{skipped} lines were too long to be read"));
     }
     Ok(reading)
+}
+
+/// Takes a cost of 0 out of a reading that does not tell at the same time that nothing was used: programs say 0 of a model
+/// whose price they do not know.
+fn measured(mut reading: Reading) -> Reading {
+    reading.cost = reading.cost.filter(|cost| *cost != Micros::ZERO || reading.usage.total() == Some(0));
+    reading
 }
 
 /// Reads one stream of a session from wherever it is kept, and hands on each event that it shows.
@@ -115,4 +122,22 @@ fn read_one(reader: &mut dyn OutputReader, stream: Stream, path: &Path) -> Resul
         events.clear();
     };
     read_log(path, &mut on_line).map_err(|source| HarnessError::File { action: "read", path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use test_case::test_case;
+
+    const USED: Usage = Usage { input: Some(5), ..Usage::ZERO };
+
+    #[test_case(0, USED, None; "tokens for nothing")]
+    #[test_case(0, Usage::UNKNOWN, None; "nothing is known")]
+    #[test_case(0, Usage::ZERO, Some(0); "nothing was used")]
+    #[test_case(7, USED, Some(7); "a price")]
+    #[test_case(7, Usage::UNKNOWN, Some(7); "a cost alone")]
+    fn a_cost_of_nothing_is_none(cost: i64, usage: Usage, expected: Option<i64>) {
+        let reading = measured(Reading { cost: Some(Micros::new(cost)), usage, ..Reading::default() });
+        assert_eq!(reading.cost, expected.map(Micros::new));
+    }
 }

@@ -102,6 +102,25 @@ fn strange_files_are_collected_and_removed() {
     assert!(!bed.run(&["show", CELL, "--diff"]).stdout.contains("root:"));
 }
 
+#[test]
+fn a_probe_that_takes_too_long_is_the_setups_failure() {
+    let bed = with_agent("", "limits: {setup_timeout: 1s}\n");
+    let manifest =
+        "name = \"slow\"\n[run]\nargv = [\"true\"]\nprompt = \"stdin\"\n[probe]\nargv = [\"sleep\", \"300\"]\n";
+    bed.file("slow/harness.toml", manifest);
+    let run = fs::read_to_string(bed.path().join("runs/demo.yaml")).unwrap();
+    let from = run.find("  - {name: agent").unwrap();
+    let line = run[from..].lines().next().unwrap();
+    bed.file("runs/demo.yaml", &run.replace(line, "  - {name: agent, adapter: ../slow}"));
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
+    assert_eq!(ran.code, Some(11), "{}", ran.stderr);
+    let record = bed.record(CELL);
+    assert_eq!(end_of(&record), ("infrastructure_error", "infrastructure", None));
+    let cause = record.to_string();
+    assert!(cause.contains("did not end within 1 s; `limits.setup_timeout` bounds it"), "{cause}");
+    assert_eq!(processes_of(&bed), Vec::<String>::new());
+}
+
 // --- output ---------------------------------------------------------------------------------------------------------
 
 #[test]

@@ -20,6 +20,8 @@ pub enum OutputSpec {
 pub struct JsonLinesSpec {
     /// In order; all that match apply.
     pub rules: Vec<LineRule>,
+    /// What an exit code means, where the lines tell no end.
+    pub exit_codes: BTreeMap<i32, LineMeaning>,
 }
 
 /// One rule: on a line where every `when` holds, read these fields.
@@ -100,6 +102,8 @@ pub enum LineMeaning {
     Error,
     /// What comes before belongs to a session that this one resumed.
     Restart,
+    /// The session goes on: what an earlier line told of its end does not hold.
+    GoesOn,
     /// The harness's session id.
     SessionId,
     /// A completed turn.
@@ -147,7 +151,7 @@ pub(super) fn output(table: Option<&Node>, out: &mut Diagnostics) -> OutputSpec 
     let Some(table) = table else { return OutputSpec::Text };
     let rules = table.entry("rule");
     if table.text_of("format").as_deref() == Some("json-lines") {
-        return OutputSpec::JsonLines(rules_of(table));
+        return OutputSpec::JsonLines(JsonLinesSpec { exit_codes: exit_codes(table, out), ..rules_of(table) });
     }
     if let Some(entry) = rules {
         out.push(
@@ -159,9 +163,25 @@ pub(super) fn output(table: Option<&Node>, out: &mut Diagnostics) -> OutputSpec 
     OutputSpec::Text
 }
 
+fn exit_codes(table: &Node, out: &mut Diagnostics) -> BTreeMap<i32, LineMeaning> {
+    let Some(codes) = table.get("exit_codes") else { return BTreeMap::new() };
+    let mut found = BTreeMap::new();
+    for entry in codes.entries() {
+        match (entry.key.parse(), entry.value.text().and_then(LineMeaning::parse)) {
+            (Ok(code), Some(meaning)) => drop(found.insert(code, meaning)),
+            // What is no end was refused before.
+            (Ok(_), None) => {}
+            (Err(_), _) => out.push(
+                Diagnostic::error(format!("`{}` is no exit code", entry.key)).at(&entry.key_span, "not a whole number"),
+            ),
+        }
+    }
+    found
+}
+
 fn rules_of(table: &Node) -> JsonLinesSpec {
     let rules = table.entry("rule").map(|entry| entry.value.items().iter().map(rule).collect());
-    JsonLinesSpec { rules: rules.unwrap_or_default() }
+    JsonLinesSpec { rules: rules.unwrap_or_default(), exit_codes: BTreeMap::new() }
 }
 
 /// Reads `[output.file]`.
@@ -211,6 +231,7 @@ impl LineMeaning {
             "command" => Self::Command,
             "error" => Self::Error,
             "restart" => Self::Restart,
+            "goes_on" => Self::GoesOn,
             "session_id" => Self::SessionId,
             "completed" => Self::Completed,
             "failed" => Self::Failed,

@@ -126,6 +126,11 @@ const OUTPUT: Section = Section {
             Kind::List { of: &Kind::Section(&RULE), empty: true },
             "How lines are read; all that match apply.",
         ),
+        optional(
+            "exit_codes",
+            Kind::Map(&Kind::Choice(ENDS)),
+            "What an exit code means where no line tells the end (nothing).",
+        ),
         optional("file", Kind::Section(&FILE), "The file that it keeps of a session, read when the session is over."),
     ],
 };
@@ -191,6 +196,22 @@ const USAGE: Section = Section {
     ],
 };
 
+/// What the end of a turn can be.
+const ENDS: &[&str] = &[
+    "completed",
+    "failed",
+    "refused",
+    "turn_limit",
+    "cost_limit",
+    "token_limit",
+    "auth_failed",
+    "rate_limited",
+    "overloaded",
+    "unreachable",
+    "unknown_model",
+    "misconfigured",
+];
+
 /// What a line can mean.
 pub(crate) const MEANINGS: &[&str] = &[
     "data",
@@ -202,6 +223,7 @@ pub(crate) const MEANINGS: &[&str] = &[
     "command",
     "error",
     "restart",
+    "goes_on",
     "session_id",
     "completed",
     "failed",

@@ -72,31 +72,46 @@ impl TextPath {
     }
 }
 
-/// What a line must have at a path: one of some values, or, where the path ends with ` ~`, a text that holds one.
+/// What a line must have at a path: one of some values; where the path ends with ` ~`, a text that holds one; where it ends
+/// with ` =`, what is at one of some other paths.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Condition {
     path: Path,
-    wanted: Vec<Value>,
-    holds: bool,
+    wanted: Wanted,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Wanted {
+    Values(Vec<Value>),
+    Parts(Vec<String>),
+    Paths(Vec<Path>),
 }
 
 impl Condition {
     pub(super) fn new(path: &str, wanted: &Value) -> Self {
-        let (path, holds) = path.strip_suffix(" ~").map_or((path, false), |path| (path, true));
-        let wanted = if let Value::Array(items) = wanted { items.clone() } else { vec![wanted.clone()] };
-        Self { path: Path::parse(path), wanted, holds }
+        let values = if let Value::Array(items) = wanted { items.clone() } else { vec![wanted.clone()] };
+        let texts = || values.iter().filter_map(Value::as_str);
+        let (path, wanted) = if let Some(path) = path.strip_suffix(" ~") {
+            (path, Wanted::Parts(texts().map(str::to_owned).collect()))
+        } else if let Some(path) = path.strip_suffix(" =") {
+            (path, Wanted::Paths(texts().map(Path::parse).collect()))
+        } else {
+            (path, Wanted::Values(values))
+        };
+        Self { path: Path::parse(path), wanted }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let others: &[Path] = if let Wanted::Paths(paths) = &self.wanted { paths } else { &[] };
+        std::iter::once(&self.path).chain(others)
     }
 
     pub(super) fn fits(&self, line: &Value) -> bool {
-        let holds = |found: &Value, wanted: &Value| {
-            found.as_str().zip(wanted.as_str()).is_some_and(|(found, wanted)| found.contains(wanted))
-        };
-        let fits = |found: &Value, wanted: &Value| if self.holds { holds(found, wanted) } else { found == wanted };
-        self.path.find(line).into_iter().any(|found| self.wanted.iter().any(|wanted| fits(found, wanted)))
+        self.path.find(line).into_iter().any(|found| match &self.wanted {
+            Wanted::Values(values) => values.contains(found),
+            Wanted::Parts(parts) => found.as_str().is_some_and(|found| parts.iter().any(|part| found.contains(part))),
+            Wanted::Paths(paths) => paths.iter().any(|path| path.find(line).contains(&found)),
+        })
     }
 }
 
@@ -199,8 +214,11 @@ mod tests {
     #[test_case("message", json!("401"), false; "a part is not the whole")]
     #[test_case("absent", json!("a"), false; "absent")]
     #[test_case("flag", json!(true), true; "boolean")]
+    #[test_case("code =", json!("limit"), true; "as much as another")]
+    #[test_case("code =", json!("kind"), false; "not as another")]
+    #[test_case("code =", json!("absent"), false; "another that is absent")]
     fn conditions(path: &str, wanted: Value, expected: bool) {
-        let line = json!({"kind": "a", "code": 401, "message": "status 401 Unauthorized", "flag": true,
+        let line = json!({"kind": "a", "code": 401, "limit": 401, "message": "status 401 Unauthorized", "flag": true,
             "list": [{"kind": "x"}, {"kind": "y"}]});
         assert_eq!(Condition::new(path, &wanted).fits(&line), expected);
     }

@@ -77,7 +77,7 @@ impl Rule {
 
     /// Returns every path that the rule may look at.
     pub(super) fn paths(&self) -> Vec<&[String]> {
-        let conditions = self.when.iter().map(Condition::path);
+        let conditions = self.when.iter().flat_map(Condition::paths);
         let texts = self.text.iter().flat_map(TextPath::paths);
         let single = [&self.id, &self.once, &self.time, &self.ok].into_iter().flatten();
         let sums = [&self.duration_ms, &self.cost, &self.turns, &self.wait_ms].into_iter().flatten();

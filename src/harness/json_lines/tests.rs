@@ -20,6 +20,7 @@ fn spec() -> JsonLinesSpec {
     let usage: BTreeMap<String, String> =
         [("input", "in - cached?"), ("output", "out")].map(|(class, path)| (class.to_owned(), path.to_owned())).into();
     JsonLinesSpec {
+        exit_codes: [(53, LineMeaning::TurnLimit), (2, LineMeaning::Misconfigured)].into(),
         rules: vec![
             rule(&[("type", json!("start"))], LineMeaning::SessionId, Some("id")),
             rule(&[("type", json!("say"))], LineMeaning::Message, Some("text")),
@@ -138,7 +139,10 @@ fn standard_error_holds_no_records() {
 #[test_case(UsageMode::Cumulative, (Some(2), Some(9), true); "cumulative")]
 fn modes(mode: UsageMode, expected: (Option<u64>, Option<u64>, bool)) {
     let usage = [("input".to_owned(), "i".to_owned()), ("output".to_owned(), "o".to_owned())].into();
-    let spec = JsonLinesSpec { rules: vec![LineRule { usage, usage_mode: mode, ..LineRule::default() }] };
+    let spec = JsonLinesSpec {
+        rules: vec![LineRule { usage, usage_mode: mode, ..LineRule::default() }],
+        ..JsonLinesSpec::default()
+    };
     let mut reader = Box::new(JsonLinesReader::new(&spec));
     for line in ["{\"i\":1,\"o\":9}", "{\"i\":2}", "{\"other\":1}"] {
         reader.line(Stream::Stdout, line.as_bytes(), &mut Vec::new());
@@ -158,7 +162,7 @@ fn no_line_makes_the_reader_fail() {
 }
 
 fn events_of(rules: Vec<LineRule>, output: &str) -> (Reading, Vec<AgentEvent>) {
-    let mut reader = Box::new(JsonLinesReader::new(&JsonLinesSpec { rules }));
+    let mut reader = Box::new(JsonLinesReader::new(&JsonLinesSpec { rules, ..JsonLinesSpec::default() }));
     let mut events = Vec::new();
     output.lines().for_each(|line| reader.line(Stream::Stdout, line.as_bytes(), &mut events));
     (reader.finish(None), events)
@@ -270,11 +274,44 @@ fn what_was_before_a_restart_is_of_another_session() {
 fn what_the_cache_keeps_for_an_hour(paths: &[(&str, &str)], long: Option<u64>) {
     let usage = paths.iter().map(|(class, path)| ((*class).to_owned(), (*path).to_owned())).collect();
     let told = LineRule { usage, usage_mode: UsageMode::Sum, ..rule(&[], LineMeaning::Data, None) };
-    let mut reader = JsonLinesReader::new(&JsonLinesSpec { rules: vec![told] });
+    let mut reader = JsonLinesReader::new(&JsonLinesSpec { rules: vec![told], exit_codes: Default::default() });
     let first = r#"{"models":{"a":{"written":30,"hour":20},"b":{"written":5,"hour":1}}}"#;
     for line in [first, r#"{"models":{"a":{"written":7,"hour":0}}}"#] {
         reader.record(line.as_bytes(), &mut Vec::new());
     }
     let reading = reader.conclude();
     assert_eq!((reading.usage.cache_write, reading.cache_write_long), (Some(42), long));
+}
+
+#[test_case(Some(53), r#"{"type":"say","text":"hi"}"#, Some(LineMeaning::TurnLimit); "a code that means something")]
+#[test_case(Some(1), r#"{"type":"say","text":"hi"}"#, None; "one that means nothing")]
+#[test_case(None, r#"{"type":"say","text":"hi"}"#, None; "killed")]
+#[test_case(Some(53), "nothing that it understands", None; "it never began")]
+#[test_case(Some(53), r#"{"type":"end","text":"done"}"#, Some(LineMeaning::Completed); "a line goes before the code")]
+fn an_exit_code_tells_the_end_where_no_line_does(code: Option<i32>, line: &str, expected: Option<LineMeaning>) {
+    let mut reader = Box::new(JsonLinesReader::new(&spec()));
+    reader.line(Stream::Stdout, line.as_bytes(), &mut Vec::new());
+    assert_eq!(reader.finish(code).outcome, expected.and_then(|meaning| outcome(meaning, None)));
+}
+
+#[test]
+fn an_end_that_is_taken_back_is_none() {
+    let mut rules = spec().rules;
+    rules.push(rule(&[("type", json!("again"))], LineMeaning::GoesOn, None));
+    let (reading, _) = events_of(rules, "{\"type\":\"fatal\",\"error\":\"e\"}\n{\"type\":\"again\"}");
+    assert_eq!((reading.outcome, reading.started), (None, true));
+}
+
+#[test]
+fn a_failure_without_a_reason_leaves_one_that_was_explained() {
+    let mut rules = spec().rules;
+    rules.push(rule(&[("type", json!("blocked"))], LineMeaning::Refused, Some("text")));
+    let read = |output: &str| events_of(rules.clone(), output).0;
+    let reading = read("{\"type\":\"blocked\",\"text\":\"unsafe\"}\n{\"type\":\"fatal\"}");
+    assert_eq!(reading.outcome, Some(Outcome::Refused("unsafe".to_owned())));
+    assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
+    let reading = read("{\"type\":\"blocked\",\"text\":\"unsafe\"}\n{\"type\":\"fatal\",\"error\":\"why\"}");
+    assert_eq!(reading.outcome, Some(Outcome::Failed("why".to_owned())));
+    let reading = read("{\"type\":\"end\",\"text\":\"done\"}\n{\"type\":\"fatal\"}");
+    assert!(matches!(reading.outcome, Some(Outcome::Failed(_))));
 }

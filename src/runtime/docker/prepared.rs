@@ -29,8 +29,9 @@ const REPOSITORY: &str = "refrain/prepared";
 const SCRIPT: &str = include_str!("installer.sh");
 /// How much longer than its bound an installer lives whose host has died.
 const SLACK: Duration = Duration::from_secs(60);
-/// Bound of a probe.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bound of a probe, where the installer's own is longer: a program that is begun for the first time on a busy machine may
+/// take a minute.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The exit code with which an installer says that another try may work: `EX_TEMPFAIL` of sysexits.
 const TEMPORARY: i64 = 75;
 /// What installers print where the network failed them.
