@@ -70,6 +70,9 @@ CASES = {
     "refused": [refusal("refused")],
     # Held back by a filter; an interface that has none tells the same as in `refused`.
     "filtered": [refusal("filtered")],
+    # The same by OpenAI's interfaces, for those that are tried with another one.
+    "refused_openai": [refusal("refused")],
+    "filtered_openai": [refusal("filtered")],
     # At the program's own limits.
     "turns": [],
     "cost": [],
@@ -81,6 +84,8 @@ CASES = {
 SETTINGS = {
     "turns": {name: {"max_turns": "2"} for name in ("claude-code", "gemini-cli", "qwen-code", "mini-swe-agent")},
     "filtered": {name: {} for name in ("codex", "gemini-cli", "qwen-code")},
+    "refused_openai": {"opencode": {}, "pi": {}, "mini-swe-agent": {}, "aider": {}, "copilot": {"provider_type": "openai"}},
+    "filtered_openai": {"opencode": {}, "pi": {}, "mini-swe-agent": {}, "aider": {}, "copilot": {"provider_type": "openai"}},
     "cost": {"mini-swe-agent": {}},
     "half": {"qwen-code": {}},
     "unpriced": {"mini-swe-agent": {"cost_tracking": "ignore_errors"}, "pi": {}},
@@ -118,6 +123,12 @@ return { note = second.status }
 """
 
 
+def agent_of(name, case):
+    """The agent, in some cases with another provider."""
+    other = {"provider": "openai", "model": "gpt-5.4", "base": "/v1"} if case.endswith("_openai") else {}
+    return AGENTS[name] | other
+
+
 def scenario(agent, case):
     ends = [SUBMIT] if agent.get("submits") else [TURNS[3]]
     turns = EDIT if agent.get("edits") else TURNS[:3] + ends
@@ -135,7 +146,7 @@ def scenario(agent, case):
         slow = "python3 -c 'import time; time.sleep(300)'"
         call = agent.get("slowly", lambda command: {"run": command})(slow)
         turns = [{"text": "I run something slow.", "calls": [call], "usage": {"input": 100, "output": 20}}]
-    elif case in ("refused", "filtered"):
+    elif case.startswith(("refused", "filtered")):
         turns = ([] if agent.get("edits") else TURNS[:1]) + more
         if case == "filtered" and agent["provider"] == "google":
             # A prompt that is blocked has no answer.
@@ -187,7 +198,7 @@ def prepare(folder, name, case, agent, base):
 
 
 def record(name, case):
-    agent = AGENTS[name]
+    agent = agent_of(name, case)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="record-"))
     provider = None
     try:
@@ -263,7 +274,9 @@ def tidied(text, whole):
 
 def without_places(text):
     """The text without the folder that the recording was made in."""
-    text = text.replace(os.environ["AGENTS"], "/agents").replace(str(ROOT), "/refrain")
+    places = {os.environ["AGENTS"]: "/agents", str(ROOT): "/refrain", str(pathlib.Path.home()) + "/": "/home/me/"}
+    for place, name in places.items():
+        text = text.replace(place, name)
     return re.sub(r"tmp[-/]record-\w+", "cell", text)
 
 

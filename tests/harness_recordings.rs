@@ -19,6 +19,9 @@ const OTHERWISE: &[(&str, &str, [u64; 4])] = &[
     ("pi", "cut", [1614, 9130, 2045, 245]),
     // Answers that a filter broke off are not in its file.
     ("codex", "filtered", [1000, 0, 2000, 50]),
+    // Chat Completions has no writing to the cache: it is told as input.
+    ("copilot", "refused_openai", [3120, 0, 0, 62]),
+    ("copilot", "filtered_openai", [3120, 0, 0, 62]),
     // The answer that broke off is not counted.
     ("qwen-code", "half", [1070, 3000, 2030, 190]),
 ];
@@ -71,7 +74,7 @@ fn usual(case: &str) -> End {
         "overloaded" => End::Provider(ProviderFault::Overloaded),
         "context" => End::Limit(LimitKind::Tokens),
         "empty" => End::Provider(ProviderFault::Unreachable),
-        "refused" | "filtered" => End::Refused,
+        "refused" | "filtered" | "refused_openai" | "filtered_openai" => End::Refused,
         "turns" => End::Limit(LimitKind::Turns),
         "cost" => End::Limit(LimitKind::Cost),
         "hang" | "killed" => End::None,
@@ -96,6 +99,13 @@ const PECULIAR: &[(&str, &str, End)] = &[
     ("gemini-cli", "filtered", End::Completed),
     // It prints what the model said in refusing, and nothing of how that ended.
     ("aider", "refused", End::Completed),
+    ("aider", "filtered_openai", End::Completed),
+    // It has no words to print, and says that.
+    ("aider", "refused_openai", End::Failed),
+    // Answers with a part of another kind than text are answers without words to them, or the words are taken for text.
+    ("opencode", "refused_openai", End::Completed),
+    ("copilot", "refused_openai", End::Completed),
+    ("pi", "refused_openai", End::Completed),
 ];
 
 #[test]

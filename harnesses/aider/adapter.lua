@@ -17,6 +17,8 @@ local ENDS = {
   { "litellm.APIError", "unreachable" },
   { "litellm.BadRequestError", "failed" },
   { "Only 3 reflections allowed", "failed" },
+  -- Of an answer without words; some refusals are.
+  { "Empty response received from LLM", "failed" },
 }
 
 local started = false -- the banner is over

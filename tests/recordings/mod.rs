@@ -62,7 +62,7 @@ pub(crate) fn served(harness: &str, case: &str) -> [u64; 4] {
     let text = std::fs::read_to_string(folder(harness, case).join("served")).unwrap();
     let json: Value = serde_json::from_str(&text).unwrap();
     let by_model = json["by_model"].as_object().unwrap().iter();
-    let main = by_model.filter(|(model, _)| !model.contains("haiku") && !model.contains("flash-lite"));
+    let main = by_model.filter(|(model, _)| ["haiku", "flash-lite", "nano"].iter().all(|small| !model.contains(small)));
     main.fold([0; 4], |sum, (_, told)| {
         let class = |name: &str| told[name].as_u64().unwrap();
         [sum[0] + class("input"), sum[1] + class("cache_read"), sum[2] + class("cache_write"), sum[3] + class("output")]
