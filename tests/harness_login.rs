@@ -42,8 +42,8 @@ async fn a_login_that_its_program_renews_is_heard_of_before_the_session_is_over(
     bed.request.model.auth_mode = AuthMode::Subscription;
     bed.request.model.credentials_path = Some(home.to_string_lossy().into_owned());
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let hears = Arc::clone(&heard);
-    bed.options.on_login = Some(Arc::new(move |secret| hears.lock().unwrap().push(secret.to_owned())));
+    let listener = Arc::clone(&heard);
+    bed.options.on_login = Some(Arc::new(move |secret| listener.lock().unwrap().push(secret.to_owned())));
     // What is no token is none, though it is long.
     let line = r#"printf '{"token":"second-0123456789abcdef","at":{"kind":"the agent wrote this"}}' > ~/.keeping/auth.json
         echo '{"type":"say","text":"hi"}'; echo '{"type":"end"}'"#;
