@@ -494,6 +494,11 @@ fn harnesses() -> Vec<Case> {
             "`is` must be one of `data`, `message`",
         ),
         harness(
+            "`exit_codes = {x = \"failed\"}`",
+            &with("[output]\nformat = \"json-lines\"\nexit_codes = {x = \"failed\"}\n"),
+            "`x` is no exit code",
+        ),
+        harness(
             "`credentials = [\"../x\"]`",
             "name = \"mine\"\ncredentials = [\"../x\"]\n[run]\nargv = [\"agent\", \"{prompt}\"]\n",
             "`../x` is no path below the home folder",

@@ -172,7 +172,9 @@ fn exit_codes(table: &Node, out: &mut Diagnostics) -> BTreeMap<i32, LineMeaning>
             // What is no end was refused before.
             (Ok(_), None) => {}
             (Err(_), _) => out.push(
-                Diagnostic::error(format!("`{}` is no exit code", entry.key)).at(&entry.key_span, "not a whole number"),
+                Diagnostic::error(format!("`{}` is no exit code", entry.key))
+                    .at(&entry.key_span, "not a whole number")
+                    .hint("write it as a number: `exit_codes = { 53 = \"turn_limit\" }`"),
             ),
         }
     }
