@@ -59,10 +59,10 @@ async fn a_container_outlives_its_lease_only_while_its_host_gives_signs() {
     let Some(_) = runtime().await else { return };
     let scratch = tempfile::tempdir().unwrap();
     let endpoint = DockerEndpoint::from_variables(|name| std::env::var(name).ok());
-    let runtime = DockerRuntime::new(Arc::new(SystemClock::new()), endpoint).with_lease(Duration::from_secs(6));
+    let runtime = DockerRuntime::new(Arc::new(SystemClock::new()), endpoint).with_lease(Duration::from_secs(12));
     let env = runtime.open(spec("lease", BUSYBOX, scratch.path())).await.unwrap();
     let running = || command(&["inspect", "-f", "{{.State.Running}}", &containers("lease")[0]]);
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(Duration::from_secs(16)).await;
     assert_eq!(running(), "true", "the lease was renewed");
     drop(env);
     let mut waited = 0;

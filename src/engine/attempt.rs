@@ -17,7 +17,7 @@ use super::error::EngineError;
 use super::finish::{self, Finish};
 use super::journal::Past;
 use super::journey::Journey;
-use super::keepsake::{self, Keepsake, remove_scratch};
+use super::keepsake::{self, Keepsake, clear_scratch};
 use super::port::JournaledPort;
 use super::runner::{self, Runner};
 use super::services::CellContext;
@@ -83,7 +83,7 @@ pub(crate) async fn run(context: &CellContext, claim: Claim, retries: u32) -> Re
         Err(failure) => {
             keepsake::mark(&scratch);
             let record = finish.conclude(Some(failure), &mut journey).await;
-            let _ = remove_scratch(&scratch);
+            let _ = clear_scratch(&scratch).await;
             return record;
         }
     };
@@ -131,7 +131,7 @@ pub(crate) async fn clear_away(context: &CellContext, id: &AttemptId, ready: &Re
         context.events.emit(EventKind::Warning { message });
     }
     // Scratch holds nothing that is kept; what cannot be removed is swept by the next start.
-    let _ = remove_scratch(scratch);
+    let _ = clear_scratch(scratch).await;
 }
 
 /// Everything before the first session. An environment that was opened for an attempt that then cannot begin is closed

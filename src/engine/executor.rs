@@ -103,7 +103,10 @@ pub async fn run(
         Err(error) => Err(error),
     };
     heartbeat.end().await;
-    services.store.end_run(&services.run, cancel.level() != CancelLevel::None, services.clock.now()).await?;
+    let ended = services.store.end_run(&services.run, cancel.level() != CancelLevel::None, services.clock.now()).await;
+    // The first thing that went wrong is the cause: where the store fails, its last write does too. What has happened is
+    // told all the same.
+    let summary = summary.and_then(|summary| ended.map(|()| summary).map_err(EngineError::from));
     if let Ok(summary) = &summary {
         sink.emit(EventKind::RunFinished { summary: summary.clone() });
     }

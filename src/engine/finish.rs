@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::ending;
 use super::error::EngineError;
 use super::journey::Journey;
+use super::off_thread::off_thread;
 use super::services::{CellContext, Services};
 use super::spool::Ends;
 use super::world::CutOffStarts;
@@ -92,8 +93,10 @@ impl Finish {
         self.workspace.files_changed = Some(collected.stats.files_changed);
         self.workspace.lines_added = Some(collected.stats.lines_added);
         self.workspace.lines_removed = Some(collected.stats.lines_removed);
-        self.workspace.notes.extend(collected.stats.notes.iter().cloned());
-        self.diff = Some(self.context.services.redactor.redact_bytes(&collected.diff));
+        let redactor = &self.context.services.redactor;
+        // Names of files are the agent's words.
+        self.workspace.notes.extend(collected.stats.notes.iter().map(|note| redactor.redact(note).into_string()));
+        self.diff = Some(redactor.redact_bytes(&collected.diff));
     }
 
     /// Decides the classes and writes the record: first the file, then the store.
@@ -141,7 +144,7 @@ impl Finish {
             note: self.note,
             script_log: self.script_log,
             transitions,
-            warnings: self.warnings,
+            warnings: self.warnings.iter().map(|warning| services.redactor.redact(warning).into_string()).collect(),
         };
         write(&services, &record, extra).await?;
         Ok(record)
@@ -192,19 +195,34 @@ impl Finish {
 }
 
 /// Writes the diff and the record beside each other, then the store: what a crash leaves between is imported later.
-async fn write(services: &Services, record: &RunRecord, extra: ResultExtra) -> Result<(), EngineError> {
+async fn write(services: &Services, record: &RunRecord, mut extra: ResultExtra) -> Result<(), EngineError> {
     if !services.store.holds(&record.attempt).await? {
         // Another host has the cell by now; its files are not touched, and what was spent here is booked all the same.
         services.store.finish_attempt(record, extra).await?;
         return Ok(());
     }
-    if let Some(diff) = extra.diff.as_deref().filter(|diff| !diff.is_empty()) {
-        let path = services.layout.diff_path(&record.attempt);
-        record_file::write_atomic(&path, diff).map_err(|source| EngineError::File { action: "write", path, source })?;
-    }
-    record_file::write_record(&services.layout, record)?;
+    extra.diff = write_files(services, record, extra.diff.take()).await?;
     services.store.finish_attempt(record, extra).await?;
     Ok(())
+}
+
+/// Writes diff and record; gives the diff back.
+async fn write_files(
+    services: &Services,
+    record: &RunRecord,
+    diff: Option<Vec<u8>>,
+) -> Result<Option<Vec<u8>>, EngineError> {
+    let path = services.layout.diff_path(&record.attempt);
+    let (at, layout, record) = (path.clone(), services.layout.clone(), record.clone());
+    let written = off_thread(move || {
+        if let Some(diff) = diff.as_deref().filter(|diff| !diff.is_empty()) {
+            record_file::write_atomic(&at, diff)?;
+        }
+        Ok((record_file::write_record(&layout, &record), diff))
+    });
+    let (recorded, diff) = written.await.map_err(|source| EngineError::File { action: "write", path, source })?;
+    recorded?;
+    Ok(diff)
 }
 
 /// Takes secrets out of a verdict's texts, and keeps the end of an overlong report.

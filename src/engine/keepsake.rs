@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::attempt::Ready;
+use super::off_thread::off_thread;
 use crate::store::record_file;
 
 /// The file.
@@ -61,6 +62,16 @@ pub fn remove_scratch(scratch: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
     }
     fs::remove_dir_all(scratch)
+}
+
+/// Removes it where that does not hold up other tasks.
+///
+/// # Errors
+///
+/// As [`remove_scratch`].
+pub(crate) async fn clear_scratch(scratch: &Path) -> io::Result<()> {
+    let scratch = scratch.to_owned();
+    off_thread(move || remove_scratch(&scratch)).await
 }
 
 impl Keepsake {

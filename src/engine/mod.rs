@@ -28,6 +28,7 @@ pub mod metering;
 #[cfg(not(feature = "gateway"))]
 #[path = "unmetered.rs"]
 pub mod metering;
+pub(crate) mod off_thread;
 pub mod pacing;
 pub(crate) mod port;
 pub(crate) mod preflight;

@@ -1,7 +1,7 @@
 //! What is tried once before the first cell, so that not every cell has to find it out.
 
 use super::error::EngineError;
-use super::keepsake::remove_scratch;
+use super::keepsake::clear_scratch;
 use super::services::Services;
 use crate::config::gateway::Route;
 use crate::domain::AttemptId;
@@ -36,7 +36,7 @@ pub(crate) async fn gateway(services: &Services) -> Result<(), EngineError> {
         gateway: Some(doors),
     };
     let reached = reach(services, spec).await;
-    if let Err(error) = remove_scratch(&scratch) {
+    if let Err(error) = clear_scratch(&scratch).await {
         tracing::warn!(path = %scratch.display(), %error, "left-overs could not be removed");
     }
     reached.map_err(|source| EngineError::Gateway { source })

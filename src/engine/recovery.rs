@@ -144,7 +144,7 @@ async fn book(attempt: &Attempt, cut_off: &[CutOff]) -> Result<(), String> {
         let seen = booked.map_err(|error| describe(&error))?;
         starts.add(&seen, exempt);
         let folder = attempt.folder.join("sessions").join(name.replacen("session-", "", 1));
-        super::spool::keep(spool, &folder, &services.redactor).map_err(|error| describe(&error))?;
+        super::spool::keep(spool, &folder, &services.redactor).await.map_err(|error| describe(&error))?;
         attempt.warn(format!("{} was cut off when its host died; {}", readable(name), what_it_cost(&seen)));
     }
     *lock(&attempt.cut_off) = starts;

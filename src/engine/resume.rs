@@ -9,7 +9,7 @@ use super::error::EngineError;
 use super::finish::Finish;
 use super::journal::Past;
 use super::journey::Journey;
-use super::keepsake::{Keepsake, remove_scratch};
+use super::keepsake::{Keepsake, clear_scratch};
 use super::runner::Runner;
 use super::services::CellContext;
 use super::setup;
@@ -95,7 +95,7 @@ pub(crate) async fn clear(context: &CellContext, orphan: &Orphan) {
     if let Err(error) = removed {
         tracing::warn!(%error, "an environment whose host is gone was not removed");
     }
-    let _ = remove_scratch(&scratch);
+    let _ = clear_scratch(&scratch).await;
     record_file::remove_unfinished(&services.layout.attempt(&orphan.id));
 }
 

@@ -407,6 +407,7 @@ async fn keep(attempt: &Attempt, record: &SessionRecord, spool: &Path) -> Result
     lock(&attempt.sessions).settle(record.index);
     let folder = attempt.folder.join("sessions").join(record.index.to_string());
     let ends = super::spool::keep(spool, &folder, &services.redactor)
+        .await
         .map_err(|error| attempt.halt(Failure::Store { message: describe(&error) }))?;
     lock(&attempt.sessions).end(record.index, ends);
     attempt.context.events.emit(EventKind::SessionFinished {

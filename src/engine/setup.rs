@@ -146,7 +146,8 @@ pub(crate) async fn probe(
         });
     }
     let text = String::from_utf8_lossy(&report.stdout.bytes);
-    Ok(text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
+    let version = text.lines().map(str::trim).find(|line| !line.is_empty());
+    Ok(version.map(|version| context.services.redactor.redact(version).into_string()))
 }
 
 /// Says how a command ended, with the last lines it printed.

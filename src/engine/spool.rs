@@ -3,10 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::off_thread::off_thread;
 use crate::harness::session_file::SESSION_LOG;
 use crate::redact::Redactor;
 use crate::store::MAX_TEXT;
@@ -27,7 +29,12 @@ pub(crate) struct Ends {
 /// # Errors
 ///
 /// What the disk refuses. The raw files stay where they were then.
-pub(crate) fn keep(spool: &Path, folder: &Path, redactor: &Redactor) -> io::Result<Ends> {
+pub(crate) async fn keep(spool: &Path, folder: &Path, redactor: &Arc<Redactor>) -> io::Result<Ends> {
+    let (spool, folder, redactor) = (spool.to_owned(), folder.to_owned(), Arc::clone(redactor));
+    off_thread(move || keep_all(&spool, &folder, &redactor)).await
+}
+
+fn keep_all(spool: &Path, folder: &Path, redactor: &Redactor) -> io::Result<Ends> {
     let mut ends = Ends::default();
     let mut unseen = None;
     let files = [("stdout.log", &mut ends.stdout), ("stderr.log", &mut ends.stderr), (SESSION_LOG, &mut unseen)];
@@ -118,15 +125,37 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_is_kept_holds_no_secret_and_the_raw_file_is_gone() {
+    /// One thread for everything: a task that waits for the disk there would stop all others.
+    #[tokio::test]
+    async fn other_tasks_go_on_while_a_long_log_is_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("stdout.log"), "a line of output\n".repeat(200_000)).expect("written");
+        let redactor = Arc::new(Redactor::new([("KEY", "a-secret-value")]));
+        let folder = dir.path().join("kept");
+        let mut turns = 0;
+        let other = async {
+            loop {
+                turns += 1;
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            kept = keep(dir.path(), &folder, &redactor) => drop(kept.expect("kept")),
+            () = other => {}
+        }
+        assert!(turns > 10, "{turns}");
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_holds_no_secret_and_the_raw_file_is_gone() {
         let dir = tempfile::tempdir().expect("a folder");
         let (spool, folder) = (dir.path().join("raw"), dir.path().join("kept"));
         fs::create_dir_all(&spool).expect("a folder");
         fs::write(spool.join("stdout.log"), "before hunter2-hunter2 after\n").expect("written");
         fs::write(spool.join("stderr.log"), "").expect("written");
-        let redactor = Redactor::new([("PASSWORD".to_owned(), "hunter2-hunter2".to_owned())]);
-        let ends = keep(&spool, &folder, &redactor).expect("kept");
+        let redactor = Arc::new(Redactor::new([("PASSWORD".to_owned(), "hunter2-hunter2".to_owned())]));
+        let ends = keep(&spool, &folder, &redactor).await.expect("kept");
         let end = b"before [redacted:PASSWORD] after\n".to_vec();
         assert_eq!(ends, Ends { stdout: Some(end), stderr: None });
         let mut text = String::new();

@@ -14,6 +14,7 @@ use super::accounts;
 use super::checkpoints::Checkpoints;
 use super::checks;
 use super::journal::Reply;
+use super::off_thread::off_thread;
 use super::services::CellContext;
 use super::session::{SessionBook, Setup};
 use super::spaces::{SpaceError, Spaces};
@@ -289,7 +290,7 @@ impl Attempt {
         let dest = self.scratch.join(format!("diff-{number}"));
         let collected = collect_at(&*self.env, root, &self.seeded, &dest).await;
         // What cannot be removed now goes with the attempt's scratch folder.
-        let _ = std::fs::remove_dir_all(&dest);
+        let _ = off_thread(move || std::fs::remove_dir_all(&dest)).await;
         collected.map(|collected| self.context.services.redactor.redact_bytes(&collected.diff))
     }
 

@@ -25,4 +25,6 @@ forms >&2
 halves >&2
 forms > leak.txt
 printf 'named\n' > "$(printf %s "$key" | tr '\n' '-')"
+# What is left out of a workspace is named in the record.
+mkfifo "$(printf %s "$key" | tr '\n' '-').pipe"
 printf 'done with %s\n' "$key"

@@ -48,8 +48,11 @@ pub(super) fn of_result(attempt: &Attempt, setup: &Setup, call: &SessionCall, re
         exempt: Some(is_exempt(attempt, setup)),
         turns: reading.turns,
         tool_calls: reading.tool_calls,
-        // An id is kept only where something can be done with it: scripts see it as `resumable`.
-        harness_session: reading.harness_session.clone().filter(|_| setup.harness.can_resume()),
+        // An id is kept only where something can be done with it: scripts see it as `resumable`. What holds a secret is none.
+        harness_session: reading
+            .harness_session
+            .clone()
+            .filter(|id| setup.harness.can_resume() && attempt.context.services.redactor.redact(id).as_str() == id),
         started_at: result.started_at,
         duration: result.exec.duration,
         longest_silence: Some(result.exec.longest_silence),

@@ -20,6 +20,7 @@ use tokio::sync::OnceCell;
 
 use super::container::Container;
 use super::error::{failed, is_absent};
+use super::exec::daemon::next_piece;
 use super::{container, labels, layout};
 use crate::domain::{ContainerOptions, Pull};
 use crate::runtime::RuntimeError;
@@ -187,7 +188,7 @@ async fn read_file(client: &Docker, container: &str, path: &str) -> Result<Optio
     let options = DownloadFromContainerOptionsBuilder::new().path(path).build();
     let mut chunks = client.download_from_container(container, Some(options));
     let mut bytes = Vec::new();
-    while let Some(chunk) = chunks.next().await {
+    while let Some(chunk) = next_piece(&mut chunks).await {
         match chunk {
             Ok(chunk) => bytes.extend_from_slice(&chunk),
             Err(error) if is_absent(&error) => return Ok(None),

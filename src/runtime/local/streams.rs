@@ -43,8 +43,9 @@ impl Streams {
                 Ok((Self::Captured(Box::new(pipes)), Stdio::piped(), Stdio::piped()))
             }
             Output::Spool { stdout, stderr, live } => {
-                let (out, out_end) = SpoolFile::create(Stream::Stdout, &stdout)?;
+                // Standard output last: to a later host, its log is the sign that both are there.
                 let (err, err_end) = SpoolFile::create(Stream::Stderr, &stderr)?;
+                let (out, out_end) = SpoolFile::create(Stream::Stdout, &stdout)?;
                 Ok((Self::Spooled(Spool { files: [out, err], live }), out_end, err_end))
             }
         }

@@ -121,7 +121,7 @@ pub(super) async fn cpu_ticks(container: &Container) -> Option<u64> {
 }
 
 /// Asks again while nobody answers, for a while. An answer that refuses is an answer.
-pub(super) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
+pub(in super::super) async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -138,6 +138,19 @@ where
         }
     };
     tokio::time::timeout(PATIENCE, asking).await.unwrap_or(Err(Error::RequestTimeoutError))
+}
+
+/// Returns the next piece of an answer that comes in pieces, or an error where none comes: bollard bounds the time to the
+/// beginning of an answer alone.
+pub(in super::super) async fn next_piece<T>(
+    pieces: &mut (impl Stream<Item = Result<T, Error>> + Unpin),
+) -> Option<Result<T, Error>> {
+    tokio::time::timeout(PATIENCE, pieces.next()).await.unwrap_or(Some(Err(Error::RequestTimeoutError)))
+}
+
+/// Asks once, and waits no longer than one answer may take. `None` where there is none, whatever the reason.
+pub(super) async fn promptly<T>(asked: impl Future<Output = Result<T, Error>>) -> Option<T> {
+    tokio::time::timeout(ANSWER, asked).await.ok()?.ok()
 }
 
 fn is_answer(error: &Error) -> bool {
@@ -161,4 +174,26 @@ pub(super) async fn out_of_memory(container: &Container) -> Result<Option<OutOfM
     }
     let limit = found.host_config.and_then(|config| config.memory).and_then(|limit| u64::try_from(limit).ok());
     Ok(Some(limit.filter(|&limit| limit > 0).map_or(OutOfMemory::Machine, OutOfMemory::Limit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_stops_in_the_middle_is_an_error() {
+        let mut answer = Box::pin(stream::iter([Ok::<_, Error>(1)]).chain(stream::pending()));
+        assert!(matches!(next_piece(&mut answer).await, Some(Ok(1))));
+        assert!(matches!(next_piece(&mut answer).await, Some(Err(Error::RequestTimeoutError))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_without_an_answer_is_given_up() {
+        assert_eq!(promptly(std::future::pending::<Result<u8, Error>>()).await, None);
+        assert_eq!(promptly(async { Ok::<_, Error>(1) }).await, Some(1));
+        let unanswered = patiently(std::future::pending::<Result<u8, Error>>).await;
+        assert!(matches!(unanswered, Err(Error::RequestTimeoutError)));
+    }
 }

@@ -6,11 +6,10 @@
 use std::time::{Duration, SystemTime};
 
 use bollard::query_parameters::{ContainerArchiveInfoOptionsBuilder, DownloadFromContainerOptionsBuilder};
-use futures_util::StreamExt;
 
 use super::super::container::Container;
 use super::super::error::{failed, is_absent};
-use super::daemon::patiently;
+use super::daemon::{next_piece, patiently, promptly};
 use crate::runtime::RuntimeError;
 
 /// The unit of an archive.
@@ -19,14 +18,14 @@ const BLOCK: usize = 512;
 /// Returns the size of a file in the container; `None` where there is none.
 pub(super) async fn size(container: &Container, path: &str) -> Option<u64> {
     let options = ContainerArchiveInfoOptionsBuilder::new().path(path).build();
-    let found = container.client.get_container_archive_info(&container.id, Some(options)).await.ok()?;
+    let found = promptly(container.client.get_container_archive_info(&container.id, Some(options))).await?;
     u64::try_from(found.size).ok()
 }
 
 /// Returns when a file in the container was last written, by the clock of the daemon's machine.
 pub(super) async fn modified(container: &Container, path: &str) -> Option<SystemTime> {
     let options = ContainerArchiveInfoOptionsBuilder::new().path(path).build();
-    let found = container.client.get_container_archive_info(&container.id, Some(options)).await.ok()?;
+    let found = promptly(container.client.get_container_archive_info(&container.id, Some(options))).await?;
     let at: jiff::Timestamp = found.modification_time?.parse().ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from(at.as_duration()).ok()?)
 }
@@ -52,7 +51,7 @@ pub(super) async fn fetch(
     let options = DownloadFromContainerOptionsBuilder::new().path(path).build();
     let mut archive = container.client.download_from_container(&container.id, Some(options));
     let mut entry = Entry::new(most);
-    while let Some(piece) = archive.next().await {
+    while let Some(piece) = next_piece(&mut archive).await {
         match piece {
             Ok(bytes) => entry.push(&bytes, content)?,
             Err(error) if is_absent(&error) => return Ok(None),

@@ -4,7 +4,7 @@
 //! which runs the program with its output in files, streams what they hold, and reports the end. A stream may break at
 //! any moment; the daemon then tells the end, and the files the output.
 
-mod daemon;
+pub(super) mod daemon;
 mod ending;
 mod frame;
 pub(super) mod left;

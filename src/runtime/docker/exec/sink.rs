@@ -37,8 +37,9 @@ impl Sink {
         Ok(match output {
             Output::Capture { limit } => Self::Captured(Box::new([Kept::new(limit), Kept::new(limit)])),
             Output::Spool { stdout, stderr, live } => {
-                let files = [SpoolFile::create(stdout)?, SpoolFile::create(stderr)?];
-                Self::Spooled(Spool { files, live })
+                // Standard output last: to a later host, its log is the sign that both are there.
+                let stderr = SpoolFile::create(stderr)?;
+                Self::Spooled(Spool { files: [SpoolFile::create(stdout)?, stderr], live })
             }
         })
     }

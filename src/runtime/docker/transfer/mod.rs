@@ -17,13 +17,13 @@ use std::io;
 use std::path::Path;
 
 use bollard::query_parameters::{DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder};
-use futures_util::StreamExt;
 use jiff::Timestamp;
 
 use self::failure::{file_error, of_daemon};
 use self::pack::Packer;
 use self::place::Place;
 use super::container::Container;
+use super::exec::daemon::next_piece;
 use crate::runtime::RuntimeError;
 use crate::runtime::folder::{CopyError, Folder};
 
@@ -106,7 +106,7 @@ pub(super) async fn get(container: &Container, from: &Path, to: &Path) -> Result
     let stream = container.client.download_from_container(&container.id, Some(options));
     tokio::pin!(stream);
     let mut broken = None;
-    while let Some(piece) = stream.next().await {
+    while let Some(piece) = next_piece(&mut stream).await {
         match piece {
             Ok(piece) => {
                 if pieces.send(piece).await.is_err() {
