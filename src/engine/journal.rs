@@ -84,17 +84,52 @@ struct Recorded<R> {
     turn: u64,
     /// Microseconds that the attempt had executed, without the time that its host was down.
     elapsed_us: u64,
+    /// The number of the session, where the call took one; earlier journals do not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<u32>,
     reply: R,
 }
 
-/// Writes the answer column.
+/// Writes the answer column. `session` is the number that the call took, whatever came of it.
 ///
 /// # Errors
 ///
 /// None that is known: replies are plain data.
-pub(crate) fn write_answer(turn: u64, elapsed: Duration, reply: &Reply) -> Result<String, serde_json::Error> {
+pub(crate) fn write_answer(
+    turn: u64,
+    elapsed: Duration,
+    session: Option<u32>,
+    reply: &Reply,
+) -> Result<String, serde_json::Error> {
     let elapsed_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-    serde_json::to_string(&Recorded { turn, elapsed_us, reply })
+    serde_json::to_string(&Recorded { turn, elapsed_us, session, reply })
+}
+
+/// What became of the numbers of sessions at a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    /// It took none.
+    None,
+    /// It took this one.
+    Took(u32),
+    /// It took the next one, and does not tell which.
+    TookNext,
+}
+
+/// The limit that refuses a session which has its number already.
+pub(crate) const BUDGET: &str = "budget";
+
+impl Numbering {
+    /// Finds out what became of them at a call that was answered.
+    fn of(session: Option<u32>, reply: &Reply) -> Self {
+        match (session, reply) {
+            (Some(number), _) => Self::Took(number),
+            (None, Ok(Answer::Session(record))) => Self::Took(record.index),
+            // A journal of a version that did not note numbers.
+            (None, Err(HostError::Refused { limit, .. })) if limit == BUDGET => Self::TookNext,
+            (None, _) => Self::None,
+        }
+    }
 }
 
 /// Takes secrets out of a reply before it reaches the script: so what is kept is what the script has seen, to the
@@ -119,6 +154,8 @@ pub(crate) struct PastCall {
     pub(crate) at: Timestamp,
     /// Its turn and reply; `None` for a call that was under way at the end.
     pub(crate) answer: Option<(u64, Reply)>,
+    /// What became of the numbers of sessions, once it was answered.
+    pub(crate) numbering: Numbering,
 }
 
 /// A journal, read back.
@@ -141,6 +178,7 @@ impl Past {
         let mut past = Self::default();
         let mut turns = Vec::new();
         for entry in entries {
+            let mut numbering = Numbering::None;
             let answer = match &entry.answer {
                 None => None,
                 Some(text) => {
@@ -148,10 +186,11 @@ impl Past {
                         .map_err(|error| format!("call {} of the journal cannot be read: {error}", entry.seq))?;
                     turns.push((recorded.turn, entry.seq));
                     past.elapsed = past.elapsed.max(Duration::from_micros(recorded.elapsed_us));
+                    numbering = Numbering::of(recorded.session, &recorded.reply);
                     Some((recorded.turn, recorded.reply))
                 }
             };
-            let call = PastCall { name: entry.call, args_hash: entry.args_hash, at: entry.at, answer };
+            let call = PastCall { name: entry.call, args_hash: entry.args_hash, at: entry.at, answer, numbering };
             past.calls.insert(entry.seq, call);
         }
         turns.sort_unstable();

@@ -11,12 +11,12 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::desk::{Asked, Desk, Held, Idle};
-use super::journal::{self, CallMark, Effect, Past, Reply};
+use super::journal::{self, CallMark, Effect, Numbering, Past, PastCall, Reply};
 use super::recovery::{self, Change, CutOff};
 use super::session::{self, Setup};
 use super::world::{Attempt, describe, lock};
 use crate::domain::Failure;
-use crate::script::{Answer, HostCall, HostError, ScriptPort};
+use crate::script::{HostCall, HostError, ScriptPort};
 use crate::store::{JournalEntry, StoreError, Ticket};
 
 /// Who waits for the answer of a call.
@@ -24,7 +24,7 @@ use crate::store::{JournalEntry, StoreError, Ticket};
 pub(crate) struct Waiter {
     call: HostCall,
     way: oneshot::Sender<Reply>,
-    /// The number of the session that an earlier host had begun for it.
+    /// The number of its session: the one that an earlier host had begun for it, or that it took here.
     session: Option<u32>,
 }
 
@@ -130,9 +130,7 @@ impl Inner {
         let seq = desk.number();
         let at_once = journal::is_at_once(&call, seq);
         let session = match desk.past().call(seq) {
-            Some(known) if known.name == mark.name => {
-                self.remember(seq, &call, known.answer.as_ref().map(|(_, reply)| reply))
-            }
+            Some(known) if known.name == mark.name => self.remember(seq, &call, known),
             _ => None,
         };
         match desk.ask(seq, &mark, at_once, Waiter { call, way, session }) {
@@ -146,7 +144,7 @@ impl Inner {
                 let reply = self.attempt.observe(&waiter.call);
                 let turn = desk.pass();
                 // What went wrong on the way to the disk is seen by the next call that waits for it.
-                Ok(self.append(seq, &mark, turn, &reply).and(reply))
+                Ok(self.append((seq, &mark, None), turn, &reply).and(reply))
             }
             Asked::New(waiter) => {
                 desk.begun();
@@ -159,12 +157,15 @@ impl Inner {
 
     /// Takes from a call of the past what the attempt must know of it. Returns the number of a session that was under
     /// way.
-    fn remember(&self, seq: u64, call: &HostCall, reply: Option<&Reply>) -> Option<u32> {
+    fn remember(&self, seq: u64, call: &HostCall, known: &PastCall) -> Option<u32> {
+        let reply = known.answer.as_ref().map(|(_, reply)| reply);
         match (call, reply) {
             (HostCall::Session(_), None) => return Some(lock(&self.attempt.sessions).number()),
-            (HostCall::Session(_), Some(Ok(Answer::Session(record)))) => {
-                lock(&self.attempt.sessions).numbered(record.index);
-            }
+            (HostCall::Session(_), Some(_)) => match known.numbering {
+                Numbering::Took(number) => lock(&self.attempt.sessions).numbered(number),
+                Numbering::TookNext => drop(lock(&self.attempt.sessions).number()),
+                Numbering::None => {}
+            },
             (HostCall::Log { level, text }, Some(_)) => self.attempt.keep_line(level, text),
             _ => {}
         }
@@ -181,6 +182,7 @@ impl Inner {
         if let HostCall::Session(call) = &job.waiter.call {
             match session::set_up(&self.attempt, call, job.waiter.session) {
                 Ok(setup) => {
+                    job.waiter.session = Some(setup.index());
                     job.setup = Some(Box::new(setup));
                     job.place = Some(self.line_up());
                 }
@@ -246,7 +248,7 @@ impl Inner {
         let (turn, kept) = {
             let mut desk = lock(&self.desk);
             let turn = desk.turn();
-            (turn, self.append(job.seq, &job.mark, turn, &reply))
+            (turn, self.append((job.seq, &job.mark, job.waiter.session), turn, &reply))
         };
         let kept = match kept {
             Ok(ticket) if effect == Effect::Changes || journal::is_confirmed(job.seq) => {
@@ -271,9 +273,14 @@ impl Inner {
 
     /// Sends an answer to the disk. Entries are committed in the order in which they are sent, so this is called with
     /// the desk locked: the order of turns is the order on the disk.
-    fn append(&self, seq: u64, mark: &CallMark, turn: u64, reply: &Reply) -> Result<Ticket<()>, HostError> {
+    fn append(
+        &self,
+        (seq, mark, session): (u64, &CallMark, Option<u32>),
+        turn: u64,
+        reply: &Reply,
+    ) -> Result<Ticket<()>, HostError> {
         let attempt = &self.attempt;
-        let answer = journal::write_answer(turn, attempt.elapsed(), reply).map_err(|error| {
+        let answer = journal::write_answer(turn, attempt.elapsed(), session, reply).map_err(|error| {
             attempt.halt(Failure::Store { message: format!("an answer cannot be written: {error}") })
         })?;
         let entry = self.entry(seq, mark, Some(answer));

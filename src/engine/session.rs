@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 pub(crate) use self::book::SessionBook;
 pub(crate) use self::record::redact_end;
 use super::casting::{choose_harness, choose_model, own_reviewer};
+use super::journal::BUDGET;
 use super::metering::{self, Begins, Metered};
 use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
@@ -41,6 +42,13 @@ pub(crate) struct Setup {
     resume: Option<String>,
     max_cost: Option<Micros>,
     timeout: (Timer, Duration),
+}
+
+impl Setup {
+    /// Returns the number of the session.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
 }
 
 /// Holds a session. A failing agent is an answer; what is not the agent's doing ends the attempt.
@@ -233,7 +241,7 @@ async fn within_limits(attempt: &Attempt, mut setup: Setup) -> Result<Setup, Hos
         let cell_is_out = book.purse.left(spent, true).is_some_and(|left| left <= Micros::ZERO);
         let whose = if cell_is_out { "cell" } else { "run" };
         return Err(HostError::Refused {
-            limit: "budget".to_owned(),
+            limit: BUDGET.to_owned(),
             message: format!("the {whose}'s budget is used up ({} spent by this attempt)", spent.total),
         });
     }

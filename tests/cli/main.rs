@@ -14,6 +14,7 @@ mod messages;
 mod money;
 mod reading;
 mod reparsing;
+mod refused;
 mod resuming;
 mod retrying;
 mod runners;

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::bed::TestBed;
 
-const CELL: &str = "agent__scripted-small__greeting__r1__orch-two";
+pub(crate) const CELL: &str = "agent__scripted-small__greeting__r1__orch-two";
 
 /// Two sessions; the second one waits for a file that only the test makes, so that a host can be killed in it.
-const SCRIPT: &str = r#"
+pub(crate) const SCRIPT: &str = r#"
 local checks, clock, workspace = require("@std/checks"), require("@std/clock"), require("@std/workspace")
 local first = session("first", { label = "first" })
 checks.run()
@@ -35,7 +35,7 @@ echo '{"type":"usage","input":100,"output":10,"cache_read":0,"cache_write":0,"re
 echo '{"type":"result","status":"completed","text":"done","turns":1}'
 "#;
 
-fn project() -> TestBed {
+pub(crate) fn project() -> TestBed {
     let bed = TestBed::with_play("plays: []\n");
     bed.file("agent.sh", &format!("HERE='{}'\n{AGENT}", bed.path().display()));
     let manifest = include_str!("../../harnesses/scripted/harness.toml");
@@ -55,7 +55,7 @@ fn project() -> TestBed {
     bed
 }
 
-fn agents(bed: &TestBed) -> Vec<String> {
+pub(crate) fn agents(bed: &TestBed) -> Vec<String> {
     let log = std::fs::read_to_string(bed.path().join("agents.log")).unwrap_or_default();
     log.lines().map(str::to_owned).collect()
 }
@@ -68,7 +68,7 @@ fn killed_in_the_second_session() -> TestBed {
 }
 
 /// Starts the run `demo` of one cell, and kills its host in the second session.
-fn kill_in_the_second_session(bed: &TestBed) {
+pub(crate) fn kill_in_the_second_session(bed: &TestBed) {
     let only = ["run", "runs/demo.yaml", "--progress", "none", "--only", "*small*"];
     kill_once_the_second_session_runs(bed, &mut bed.start(&only));
 }
@@ -88,22 +88,38 @@ fn kill_once_the_second_session_runs(bed: &TestBed, host: &mut Child) {
 }
 
 /// Ends the agent that a dead host has left, so that it cannot finish by itself.
-fn end_the_agent(bed: &TestBed) {
+pub(crate) fn end_the_agent(bed: &TestBed) {
     let pid = std::fs::read_to_string(bed.path().join("agent.pid")).expect("it wrote its number");
     let killed = std::process::Command::new("kill").args(["-9", pid.trim()]).status().expect("kill runs");
     assert!(killed.success());
 }
 
-fn database(bed: &TestBed) -> Connection {
+pub(crate) fn database(bed: &TestBed) -> Connection {
     Connection::open(bed.path().join("refrain.db")).expect("opens")
 }
 
-fn warnings(record: &Value) -> String {
+pub(crate) fn warnings(record: &Value) -> String {
     record["warnings"].to_string()
 }
 
 fn scratch(bed: &TestBed) -> Vec<PathBuf> {
     std::fs::read_dir(bed.path().join(".refrain/scratch")).into_iter().flatten().flatten().map(|e| e.path()).collect()
+}
+
+/// Waits until the log of a session, whose host is dead, tells that its agent has finished.
+pub(crate) fn wait_for_a_result(bed: &TestBed, session: u32) {
+    let began = Instant::now();
+    let finished = || {
+        scratch(bed).iter().any(|attempt| {
+            let log =
+                std::fs::read_to_string(attempt.join(format!("session-{session}/stdout.log"))).unwrap_or_default();
+            log.contains("\"result\"")
+        })
+    };
+    while !finished() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the orphan never finished");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -223,17 +239,7 @@ fn what_a_cut_off_session_cost_is_unknown_to_the_budget_where_its_model_is_paid_
 fn a_session_that_finished_after_its_host_had_died_is_taken_up() {
     let bed = killed_in_the_second_session();
     bed.file("go", "");
-    let began = Instant::now();
-    let finished = || {
-        scratch(&bed).iter().any(|attempt| {
-            let log = std::fs::read_to_string(attempt.join("session-2/stdout.log")).unwrap_or_default();
-            log.contains("\"result\"")
-        })
-    };
-    while !finished() {
-        assert!(began.elapsed() < Duration::from_secs(60), "the orphan never finished");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for_a_result(&bed, 2);
     let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(agents(&bed), ["first", "second"]);

@@ -17,7 +17,7 @@ fn mark(name: &'static str) -> CallMark {
 }
 
 fn entry(seq: u64, name: &str, turn: Option<u64>) -> JournalEntry {
-    let answer = turn.map(|turn| write_answer(turn, Duration::ZERO, &Ok(Answer::Unit)).expect("serializes"));
+    let answer = turn.map(|turn| write_answer(turn, Duration::ZERO, None, &Ok(Answer::Unit)).expect("serializes"));
     let (call, args_hash) = (name.to_owned(), "h".to_owned());
     JournalEntry { seq, call, args_hash, at: Timestamp::UNIX_EPOCH, answer }
 }
@@ -116,7 +116,7 @@ impl Recorder {
     }
 
     fn keep(&self, seq: u64, mark: &CallMark, turn: u64, reply: &Reply) {
-        let answer = Some(write_answer(turn, Duration::ZERO, reply).expect("serializes"));
+        let answer = Some(write_answer(turn, Duration::ZERO, None, reply).expect("serializes"));
         let (call, args_hash) = (mark.name.to_owned(), mark.args_hash.clone());
         let entry = JournalEntry { seq, call, args_hash, at: Timestamp::UNIX_EPOCH, answer };
         self.journal.lock().expect("unpoisoned").push(entry);

@@ -2,8 +2,9 @@ use super::*;
 use crate::script::port::WorkspaceId;
 
 fn entry(seq: u64, answer: Option<(u64, &Reply)>) -> JournalEntry {
-    let answer = answer
-        .map(|(turn, reply)| write_answer(turn, Duration::from_millis(10 * (turn + 1)), reply).expect("serializes"));
+    let answer = answer.map(|(turn, reply)| {
+        write_answer(turn, Duration::from_millis(10 * (turn + 1)), None, reply).expect("serializes")
+    });
     let (call, args_hash) = ("clock.now".to_owned(), "h".to_owned());
     JournalEntry { seq, call, args_hash, at: Timestamp::UNIX_EPOCH, answer }
 }
@@ -72,7 +73,28 @@ fn secrets_reach_neither_script_nor_journal() {
     ];
     for reply in shown {
         let clean = redact(reply, &redactor);
-        let written = write_answer(0, Duration::ZERO, &clean).expect("serializes");
+        let written = write_answer(0, Duration::ZERO, None, &clean).expect("serializes");
         assert!(written.contains("[redacted:KEY]") && !written.contains("hunter2"), "{written}");
     }
+}
+
+#[test]
+fn a_call_that_was_refused_tells_the_number_that_it_took() {
+    let refused = |limit: &str| -> Reply {
+        Err(HostError::Refused { limit: limit.to_owned(), message: "nothing is left".to_owned() })
+    };
+    let written = |session, reply: Reply| Some(write_answer(0, Duration::ZERO, session, &reply).expect("serializes"));
+    let numbering = |answer| {
+        let past = Past::read(vec![JournalEntry { answer, ..entry(0, None) }]).expect("read");
+        past.call(0).map(|call| call.numbering)
+    };
+    let misuse: Reply = Err(HostError::Misuse { message: "its workspace is gone".to_owned() });
+    assert_eq!(numbering(written(Some(3), refused("budget"))), Some(Numbering::Took(3)));
+    assert_eq!(numbering(written(Some(4), misuse)), Some(Numbering::Took(4)));
+    assert_eq!(numbering(written(None, refused("sessions"))), Some(Numbering::None));
+    assert_eq!(numbering(None), Some(Numbering::None), "it is under way");
+    // Earlier journals tell no numbers.
+    let earlier = written(None, refused("budget"));
+    assert!(earlier.as_ref().is_some_and(|answer| !answer.contains("session")), "{earlier:?}");
+    assert_eq!(numbering(earlier), Some(Numbering::TookNext));
 }
