@@ -8,7 +8,7 @@ use super::fence::{self, Standing};
 use super::owner::Owner;
 use super::row::{Columns, parse_state, time};
 use super::worker::Ticket;
-use super::{Store, calls, hosts, ledger, results};
+use super::{Store, calls, hosts, reserves, results};
 use crate::domain::{
     AttemptId, AttemptState, CellId, CellKey, ErrorClass, ExitClass, Failure, Micros, RunName, RunRecord, Terminal,
     Transition,
@@ -379,15 +379,15 @@ pub(super) fn mark_orphaned(
         time(at)
     ])?;
     if cost.is_some() {
-        ledger::release_rest(tx, id, "orphaned", at)?;
+        reserves::release_rest(tx, id, "orphaned", at)?;
     } else {
         let seen = calls::book_orphaned(tx, id, at)?;
-        if metered && seen.is_exact() && !ledger::has_unknown(tx, id)? {
-            ledger::release_rest(tx, id, "orphaned", at)?;
+        if metered && seen.is_exact() && !reserves::has_unknown(tx, id)? {
+            reserves::release_rest(tx, id, "orphaned", at)?;
             calls::settle_orphaned(tx, id, &seen)?;
         } else {
             // What its open session has cost beyond that nobody knows: the run's sums are lower bounds from here on.
-            ledger::cut_off(tx, id, message, at)?;
+            reserves::cut_off(tx, id, message, at)?;
         }
     }
     results::refresh_costs(tx, &id.run, &id.cell)?;

@@ -9,13 +9,13 @@ use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
-use super::Store;
 use super::blob::MAX_BLOB;
 use super::error::Fault;
 use super::ledger::{self, LedgerEntry, LedgerKind};
 use super::owner::Owner;
 use super::row::{Columns, count, money, time, to_json, tokens, unknown};
 use super::worker::Ticket;
+use super::{Store, reserves};
 use crate::domain::exchange::{Attribution, Exchange, ExchangeEnd, Trace, UsageSource};
 use crate::domain::{AttemptId, CellId, Micros, ModelRole, RunName, Usage};
 
@@ -279,7 +279,7 @@ pub(super) fn book_orphaned(tx: &Connection, id: &AttemptId, at: Timestamp) -> R
         note: Some(format!("{} calls that the gateway saw", sums.calls)),
     };
     ledger::append(tx, &entry(LedgerKind::Spend, sums.known_cost))?;
-    let freed = sums.known_cost.min(ledger::held(tx, id)?);
+    let freed = sums.known_cost.min(reserves::held(tx, id)?);
     if freed > Micros::ZERO {
         ledger::append(tx, &entry(LedgerKind::Release, -freed))?;
     }

@@ -10,7 +10,7 @@ use super::ledger::{self, LedgerEntry, LedgerKind};
 use super::owner::Owner;
 use super::row::{money, to_json};
 use super::worker::Ticket;
-use super::{Store, calls, results, sessions};
+use super::{Store, calls, reserves, results, sessions};
 use crate::domain::{AttemptId, Micros, RunRecord, SessionRecord};
 
 /// What a writer is to an attempt.
@@ -110,8 +110,8 @@ pub(super) fn book_record(
     if standing == Standing::Taken {
         return Ok(());
     }
-    // With its sessions on the ledger, nothing of what it spent is unknown any more.
-    ledger::settle_cut_off(tx, id, record.finished_at)?;
+    // With its sessions on the ledger, nothing of what it spent is unknown any more, unless one of them is.
+    reserves::close(tx, id, record.finished_at)?;
     tx.prepare_cached(
         "UPDATE attempts SET total_cost_micros = ?4, billable_micros = ?5, record_json = ?6
          WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3",

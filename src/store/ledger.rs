@@ -1,7 +1,8 @@
 //! Money: signed entries that are only ever added, and sums over them.
 //!
 //! Reserve → run → settle. A session's cost is booked by [`Store::add_session`] in the transaction that stores the
-//! session, and lowers what the attempt still holds in reserve; what is left is released by [`Store::finish_attempt`].
+//! session, and lowers what the attempt still holds in reserve; what is left is released by [`Store::finish_attempt`],
+//! unless the cost of a session is unknown: then it goes on to count against the cap.
 //! So at every commit *spent + reserved* is what a run may have cost at most, as far as costs are known.
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use rusqlite::{Connection, named_params, params};
 use super::error::Fault;
 use super::row::{Columns, money, time};
 use super::worker::Ticket;
-use super::{Store, sessions, settling};
+use super::{Store, reserves, sessions};
 use crate::budget;
 use crate::domain::{AttemptId, Micros, RunName};
 
@@ -73,8 +74,8 @@ pub struct LedgerTotals {
     pub billable_spent: Micros,
     /// Promised to attempts that are under way.
     pub reserved: Micros,
-    /// What attempts that were cut off may have spent, beyond what is known: the rest of their reservations, which
-    /// counts against the cap until the real figure is found.
+    /// What attempts that were cut off, or whose sessions are of unknown cost, may have spent beyond what is known: the
+    /// rest of their reservations, which counts against the cap until the real figure is found.
     pub assumed: Micros,
     /// Spent by anyone, the exempt included; a lower bound where `unknown` > 0.
     pub total: Micros,
@@ -165,13 +166,13 @@ impl Store {
     /// Gives back what an attempt still holds in reserve: where its cell cannot be had after all.
     pub fn release(&self, attempt: &AttemptId, at: Timestamp) -> Ticket<()> {
         let attempt = attempt.clone();
-        self.write(move |tx| release_rest(tx, &attempt, "released", at))
+        self.write(move |tx| reserves::release_rest(tx, &attempt, "released", at))
     }
 
     /// Returns what an attempt holds in reserve.
     pub fn reserved(&self, attempt: &AttemptId) -> Ticket<Micros> {
         let attempt = attempt.clone();
-        self.read(move |tx| held(tx, &attempt))
+        self.read(move |tx| reserves::held(tx, &attempt))
     }
 
     /// Returns what an attempt may spend. All of it is read at one moment: a session that ends meanwhile counts either
@@ -179,7 +180,7 @@ impl Store {
     pub fn allowance(&self, attempt: &AttemptId) -> Ticket<Allowance> {
         let attempt = attempt.clone();
         self.read(move |tx| {
-            let (totals, reserved) = (totals(tx, &attempt.run)?, held(tx, &attempt)?);
+            let (totals, reserved) = (totals(tx, &attempt.run)?, reserves::held(tx, &attempt)?);
             Ok(Allowance { totals, reserved, billed: sessions::billed(tx, &attempt)? })
         })
     }
@@ -267,7 +268,7 @@ pub(super) fn entries(tx: &Connection, run: &RunName) -> Result<Vec<LedgerEntry>
 
 fn reserve(tx: &Connection, request: &Reservation) -> Result<Admission, Fault> {
     let id = &request.attempt;
-    if request.exempt || held(tx, id)? > Micros::ZERO || has_begun(tx, id)? {
+    if request.exempt || reserves::held(tx, id)? > Micros::ZERO || has_begun(tx, id)? {
         return Ok(Admission::Admitted);
     }
     if let Some(cap) = request.cap {
@@ -391,82 +392,11 @@ pub(super) fn spend(tx: &Connection, id: &AttemptId, session: &SessionCost) -> R
         return Ok(());
     }
     let billable = session.billable.or(session.at_least).unwrap_or(Micros::ZERO);
-    let freed = billable.min(held(tx, id)?);
+    let freed = billable.min(reserves::held(tx, id)?);
     if freed > Micros::ZERO {
         append(tx, &entry(LedgerKind::Release, Some(-freed), Some(-freed)))?;
     }
-    Ok(())
-}
-
-/// Tells whether the amount of a spend of an attempt is unknown.
-pub(super) fn has_unknown(tx: &Connection, id: &AttemptId) -> Result<bool, Fault> {
-    let mut found = tx.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM ledger
-         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND amount_micros IS NULL)",
-    )?;
-    Ok(found.query_row(params![id.run.as_str(), id.cell.as_str(), id.number], |row| row.get(0))?)
-}
-
-/// Releases whatever an attempt still holds.
-pub(super) fn release_rest(tx: &Connection, id: &AttemptId, why: &str, at: Timestamp) -> Result<(), Fault> {
-    let rest = held(tx, id)?;
-    if rest <= Micros::ZERO {
-        return Ok(());
-    }
-    let entry = LedgerEntry {
-        attempt: id.clone(),
-        kind: LedgerKind::Release,
-        reference: unused(tx, id, LedgerKind::Release, why)?,
-        amount: Some(-rest),
-        billable: Some(-rest),
-        at,
-        note: None,
-    };
-    append(tx, &entry).map(|_| ())
-}
-
-/// What an entry of an attempt that was cut off is for.
-pub(super) const CUT_OFF: &str = "cut off";
-
-/// Settles an attempt whose host died while a session may have run: what it still held is no promise any more, but a
-/// spend of unknown amount that counts against the cap with what was held.
-pub(super) fn cut_off(tx: &Connection, id: &AttemptId, note: &str, at: Timestamp) -> Result<(), Fault> {
-    let rest = held(tx, id)?;
-    release_rest(tx, id, CUT_OFF, at)?;
-    let entry = LedgerEntry {
-        attempt: id.clone(),
-        kind: LedgerKind::Spend,
-        reference: CUT_OFF.to_owned(),
-        amount: None,
-        billable: (rest > Micros::ZERO).then_some(rest),
-        at,
-        note: Some(note.to_owned()),
-    };
-    append(tx, &entry).map(|_| ())
-}
-
-/// Takes note that an attempt which was cut off has told everything that it spent after all.
-pub(super) fn settle_cut_off(tx: &Connection, id: &AttemptId, at: Timestamp) -> Result<(), Fault> {
-    tx.prepare_cached(
-        "UPDATE ledger SET amount_micros = 0, billable_micros = 0
-         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = ?4 AND reference = ?5
-           AND amount_micros IS NULL",
-    )?
-    .execute(params![id.run.as_str(), id.cell.as_str(), id.number, LedgerKind::Spend.as_str(), CUT_OFF])?;
-    settling::withdraw(tx, id, at)
-}
-
-/// What an attempt holds in reserve.
-pub(super) fn held(tx: &Connection, id: &AttemptId) -> Result<Micros, Fault> {
-    let sum: i64 = tx
-        .prepare_cached(
-            "SELECT coalesce(sum(billable_micros), 0) FROM ledger
-             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind <> ?4",
-        )?
-        .query_row(params![id.run.as_str(), id.cell.as_str(), id.number, LedgerKind::Spend.as_str()], |row| {
-            row.get(0)
-        })?;
-    Ok(Micros::new(sum))
+    reserves::settle_rest(tx, id)
 }
 
 /// The sums of a run, which triggers keep; reading them costs the same for a run of any size.

@@ -32,6 +32,7 @@ mod owner;
 pub mod record_file;
 mod recovery;
 mod reparsing;
+mod reserves;
 mod results;
 mod row;
 mod rows;

@@ -8,7 +8,7 @@ use super::ledger::{LedgerEntry, append};
 use super::row::{count, known_count, money, sum_known, time, to_json, tokens};
 use super::tail::{first_part, last_part};
 use super::worker::Ticket;
-use super::{Owner, Store, attempts, ledger, sessions};
+use super::{Owner, Store, attempts, reserves, sessions};
 use crate::domain::{CellId, CostMode, Micros, RunName, RunRecord, SessionRecord};
 
 /// What an attempt left besides its record. Texts are redacted before they get here.
@@ -36,7 +36,8 @@ pub struct ResultExtra {
 
 impl Store {
     /// Stores the end of an attempt in one transaction: its row, steps, sessions and their money, phases, the cell's
-    /// result and state; and releases what it still held in reserve.
+    /// result and state; and releases what it still held in reserve, unless something that counts against the budget is
+    /// unknown of it: then that counts until it is known.
     ///
     /// Doing it again changes nothing. An attempt that is older than the cell's latest keeps its own rows and its
     /// costs, and leaves the cell's result to the later one. Write the record's file before
@@ -84,8 +85,7 @@ pub(super) fn finish(
     for entry in &extra.ledger {
         append(tx, entry)?;
     }
-    ledger::release_rest(tx, id, "ended", record.finished_at)?;
-    ledger::settle_cut_off(tx, id, record.finished_at)?;
+    reserves::close(tx, id, record.finished_at)?;
     put_result(tx, record, extra)?;
     put_state(tx, record)?;
     refresh_costs(tx, &id.run, &id.cell)?;

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::error::Fault;
-use super::ledger::{self, CUT_OFF, LedgerEntry, LedgerKind};
+use super::ledger::{self, LedgerEntry, LedgerKind};
+use super::reserves::CUT_OFF;
 use super::row::{Columns, time};
 use super::worker::Ticket;
 use super::{Store, attempts, results};
@@ -201,12 +202,7 @@ pub(super) fn withdraw(tx: &Connection, id: &AttemptId, at: Timestamp) -> Result
                  AND kind = 'spend' AND reference = ?4)",
         )?
         .query_row(key, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    tx.prepare_cached(
-        "UPDATE ledger SET amount_micros = 0, billable_micros = 0
-         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND reference LIKE ?4
-           AND amount_micros IS NULL",
-    )?
-    .execute(params![id.run.as_str(), id.cell.as_str(), id.number, format!("{RELEASED}%")])?;
+    take_back_released(tx, id)?;
     if (amount, billable) == (0, 0) {
         return Ok(());
     }
@@ -220,4 +216,15 @@ pub(super) fn withdraw(tx: &Connection, id: &AttemptId, at: Timestamp) -> Result
         note: Some(format!("what it spent was found out by {}", time(at))),
     };
     ledger::append(tx, &entry).map(|_| ())
+}
+
+/// Takes back what people have freed of the cap for an attempt, together with what it was freed of.
+pub(super) fn take_back_released(tx: &Connection, id: &AttemptId) -> Result<(), Fault> {
+    tx.prepare_cached(
+        "UPDATE ledger SET amount_micros = 0, billable_micros = 0
+         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND reference LIKE ?4
+           AND amount_micros IS NULL",
+    )?
+    .execute(params![id.run.as_str(), id.cell.as_str(), id.number, format!("{RELEASED}%")])?;
+    Ok(())
 }

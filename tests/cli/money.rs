@@ -186,6 +186,23 @@ fn a_cells_limit_is_for_all_its_attempts() {
 }
 
 #[test]
+fn a_capped_run_of_unknown_costs_stops_and_goes_on_once_that_is_settled() {
+    // Its stream tells no tokens.
+    let mute = "[{message: done}, {write: {path: greet.sh, content: echo hello world}}]";
+    let bed = project(mute, "repeats: 5\nparallel_runs: 1\nbudget_usd: 1\nlimits: {cell_cost: 0.50}\n");
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(12), "{}", ran.stderr);
+    assert_eq!(bed.results().len(), 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("Budget cap reached ($0.0000 remaining < $0.5000 estimated)"), "{}", ran.stderr);
+    let listed = bed.run(&["store", "settle", "demo"]);
+    assert!(listed.stdout.contains("$0.5000 counts against the cap"), "{listed:?}");
+    assert_eq!(bed.run(&["store", "settle", "demo", "--release", "--reason", "a free model"]).code, Some(0));
+    assert_eq!(run(&bed).code, Some(12));
+    assert_eq!(bed.results().len(), 4);
+    assert_eq!(bed.run(&["store", "check"]).code, Some(0));
+}
+
+#[test]
 fn prices_of_ones_own_go_first() {
     let price = |dollars: u32| {
         format!(

@@ -1,9 +1,10 @@
 //! Money: both halves of the gate, settling, and several hands on one ledger.
 
-use refrain::domain::{ExitClass, Micros};
-use refrain::store::{Admission, LedgerEntry, LedgerKind, LedgerTotals, Reservation, ResultExtra};
+use refrain::domain::session::SessionEnd;
+use refrain::domain::{ExitClass, Micros, SessionRecord, Terminal};
+use refrain::store::{Admission, LedgerEntry, LedgerKind, LedgerTotals, Reservation, ResultExtra, Settled, Settlement};
 
-use crate::sample::{at, attempt, open, record, run, session, start};
+use crate::sample::{at, attempt, open, record, run, session, start, steps};
 
 fn ask(cell: &str, estimate: i64, cap: i64) -> Reservation {
     Reservation {
@@ -124,6 +125,79 @@ fn exempt_and_unknown_costs_are_told_apart() {
     store.add_session(&unknown, &session(1, Some(99)), Some(Micros::new(99))).wait().unwrap();
     assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap(), totals(14, 0, 54, 0));
     assert_eq!(store.check(None).wait().unwrap().money, ["nightly/unknown/a1, session 1"]);
+}
+
+#[test]
+fn the_reservation_of_an_attempt_of_unknown_cost_counts_as_spent() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let id = attempt("nightly", "a", 1);
+    store.reserve(&ask("a", 50, 1_000)).wait().unwrap();
+    store.begin_attempt(&start(&id)).wait().unwrap();
+    store.add_session(&id, &session(1, None), None).wait().unwrap();
+    store.add_session(&id, &session(2, Some(20)), Some(Micros::new(20))).wait().unwrap();
+    let finished = record(&id, ExitClass::Fail, vec![session(1, None), session(2, Some(20))]);
+    let sums = || {
+        let totals = store.ledger_totals(&run("nightly")).wait().unwrap();
+        (totals.billable_spent.get(), totals.assumed.get(), totals.reserved.get(), totals.remaining(Micros::new(1_000)))
+    };
+    for _ in 0..2 {
+        store.finish_attempt(&finished, ResultExtra::default()).wait().unwrap();
+        assert_eq!(sums(), (20, 30, 0, Micros::new(950)));
+    }
+    let open = store.unsettled(&run("nightly")).wait().unwrap();
+    assert_eq!((open.len(), open[0].assumed.get(), open[0].under_way), (1, 30, false));
+    // Freed by hand, and then the meter tells after all: it counts with what it cost.
+    let settlement = Settlement {
+        attempt: id.clone(),
+        cost: None,
+        exempt: false,
+        by: "ada".to_owned(),
+        reason: "the invoice".to_owned(),
+        at: at(30),
+    };
+    assert_eq!(store.settle(&settlement).wait().unwrap(), Settled::Booked { freed: Micros::new(30) });
+    assert_eq!(sums(), (20, 0, 0, Micros::new(980)));
+    store.add_session(&id, &session(1, Some(9)), Some(Micros::new(9))).wait().unwrap();
+    assert_eq!(sums(), (29, 0, 0, Micros::new(971)));
+    assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap().unknown, 0);
+}
+
+#[test]
+fn a_reservation_is_freed_where_what_is_unknown_is_nobodys_or_was_never_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let exempt = SessionRecord { exempt: Some(true), ..session(1, None) };
+    let silent =
+        SessionRecord { end: SessionEnd::NotStarted { message: "exit code 127".to_owned() }, ..session(1, None) };
+    for (cell, unknown) in [("exempt", exempt), ("silent", silent)] {
+        store.reserve(&ask(cell, 50, 1_000)).wait().unwrap();
+        let finished = record(&attempt("nightly", cell, 1), ExitClass::RetryableKill, vec![unknown]);
+        store.finish_attempt(&finished, ResultExtra::default()).wait().unwrap();
+        let totals = store.ledger_totals(&run("nightly")).wait().unwrap();
+        assert_eq!((totals.assumed, totals.reserved), (Micros::ZERO, Micros::ZERO), "{cell}");
+    }
+}
+
+#[test]
+fn a_late_record_that_leaves_something_unknown_does_not_clear_the_debt() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let id = attempt("nightly", "a", 1);
+    store.reserve(&ask("a", 50, 1_000)).wait().unwrap();
+    store.begin_attempt(&start(&id)).wait().unwrap();
+    for step in &steps(Terminal::Completed)[..6] {
+        store.add_transition(&id, step).wait().unwrap();
+    }
+    let orphan = store.orphaned_attempts(&run("nightly"), |_| false).wait().unwrap().remove(0);
+    assert!(store.mark_orphaned(&orphan, at(9)).wait().unwrap());
+    let assumed = || store.ledger_totals(&run("nightly")).wait().unwrap().assumed.get();
+    assert_eq!(assumed(), 50);
+    let finished = |cost| record(&id, ExitClass::Fail, vec![session(1, cost)]);
+    store.finish_attempt(&finished(None), ResultExtra::default()).wait().unwrap();
+    assert_eq!(assumed(), 50);
+    store.finish_attempt(&finished(Some(7)), ResultExtra::default()).wait().unwrap();
+    assert_eq!(assumed(), 0);
 }
 
 #[test]
