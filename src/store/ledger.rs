@@ -233,13 +233,18 @@ impl Store {
         self.read(move |tx| entries(tx, &run))
     }
 
-    /// Returns what ended cells with this model and task have cost, over all runs: the history for estimates.
+    /// Returns what attempts at cells with this model and task have cost, over all runs: the history for estimates. Of each
+    /// cell it is the last attempt, where it ended by the agent's doing and held a session; another one tells nothing of
+    /// what an agent spends.
     pub fn cost_history(&self, model: &str, task: &str) -> Ticket<Vec<Micros>> {
         let (model, task) = (model.to_owned(), task.to_owned());
         self.read(move |tx| {
             let mut statement = tx.prepare_cached(
-                "SELECT total_cost_micros FROM run_results
-                 WHERE model = ?1 AND task_id = ?2 AND total_cost_micros IS NOT NULL ORDER BY timestamp",
+                "SELECT a.total_cost_micros FROM run_results AS r
+                 JOIN attempts AS a ON a.run_name = r.run_name AND a.cell_id = r.cell_id AND a.attempt = r.attempt
+                 WHERE r.model = ?1 AND r.task_id = ?2 AND a.total_cost_micros IS NOT NULL AND r.num_sessions > 0
+                   AND r.terminal_state IN ('completed', 'failed', 'timeout')
+                 ORDER BY r.timestamp",
             )?;
             let costs = statement.query_map([&model, &task], |row| row.get(0).map(Micros::new))?;
             Ok(costs.collect::<Result<_, _>>()?)

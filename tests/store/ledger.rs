@@ -201,6 +201,40 @@ fn a_late_record_that_leaves_something_unknown_does_not_clear_the_debt() {
 }
 
 #[test]
+fn estimates_are_made_from_attempts_that_an_agent_has_worked_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let ends = [
+        ("completed", Terminal::Completed, 100),
+        ("failed", Terminal::Failed, 20),
+        ("timeout", Terminal::Timeout, 3),
+        ("cancelled", Terminal::Cancelled, 1_000),
+        ("infrastructure", Terminal::InfrastructureError, 1_000),
+        ("configuration", Terminal::InvalidConfiguration, 1_000),
+        ("evaluation", Terminal::EvaluationError, 1_000),
+    ];
+    for (cell, terminal, cost) in ends {
+        let mut ended = record(&attempt("nightly", cell, 1), ExitClass::Fail, vec![session(1, Some(cost))]);
+        ended.terminal = terminal;
+        store.finish_attempt(&ended, ResultExtra::default()).wait().unwrap();
+    }
+    // Without a session nothing was tried, and without a cost nothing is known.
+    for (cell, sessions) in [("none", Vec::new()), ("unknown", vec![session(1, None)])] {
+        let ended = record(&attempt("nightly", cell, 1), ExitClass::Fail, sessions);
+        store.finish_attempt(&ended, ResultExtra::default()).wait().unwrap();
+    }
+    // Of a cell that was tried again the last attempt counts alone: each reserves for itself.
+    for (number, exit, cost) in [(1, ExitClass::RetryableKill, 500), (2, ExitClass::Pass, 9)] {
+        let ended = record(&attempt("nightly", "again", number), exit, vec![session(1, Some(cost))]);
+        store.finish_attempt(&ended, ResultExtra::default()).wait().unwrap();
+    }
+    let mut found = store.cost_history("model-a", "fix").wait().unwrap();
+    found.sort();
+    assert_eq!(found, [3, 9, 20, 100].map(Micros::new));
+    assert!(store.cost_history("model-b", "fix").wait().unwrap().is_empty());
+}
+
+#[test]
 fn two_stores_never_promise_the_same_money() {
     let folder = tempfile::tempdir().unwrap();
     drop(open(&folder));
