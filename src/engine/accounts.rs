@@ -1,12 +1,11 @@
-//! Money of a run: who pays, and admission before an attempt starts. Settlement is part of storing its end.
+//! Money of a run: who pays, and what is asked for before an attempt starts. Settlement is part of storing its end.
 
-use super::error::EngineError;
 use super::services::CellContext;
 use crate::budget::{self, EstimateInputs};
 use crate::config::RunPlan;
 use crate::domain::cell::Cell;
-use crate::domain::{AttemptId, CostMode, Micros, Model};
-use crate::store::{Admission, Reservation, StoreError};
+use crate::domain::{AttemptId, CostMode, EventKind, Micros, Model};
+use crate::store::{Reservation, StoreError};
 
 /// Tells whether a cell's cost stays off the budget.
 pub(crate) fn is_exempt(plan: &RunPlan, cell: &Cell) -> bool {
@@ -47,15 +46,15 @@ pub(crate) async fn spent_before(context: &CellContext, attempt: &AttemptId) -> 
     context.services.store.cell_spent_beside(attempt).await
 }
 
-/// Reserves what an attempt will probably cost. The inner error is the reason why it may not start.
+/// Returns what is to be reserved for an attempt: what it will probably cost. `None` without a cap.
 ///
 /// # Errors
 ///
-/// [`EngineError::Store`] where the ledger cannot be read or written.
-pub(crate) async fn admit(context: &CellContext, number: u32) -> Result<Result<(), String>, EngineError> {
+/// [`StoreError`] where the history cannot be read.
+pub(crate) async fn reservation(context: &CellContext, number: u32) -> Result<Option<Reservation>, StoreError> {
     let (services, cell) = (&context.services, context.cell());
     let plan = &services.plan;
-    let Some(cap) = plan.budget else { return Ok(Ok(())) };
+    let Some(cap) = plan.budget else { return Ok(None) };
     let model = &plan.models[cell.model].name;
     let history = services.store.cost_history(model, &plan.tasks[cell.task].id).await?;
     let exempt = is_exempt(plan, cell);
@@ -66,15 +65,23 @@ pub(crate) async fn admit(context: &CellContext, number: u32) -> Result<Result<(
         cap: Some(cap),
         total_cells: plan.cells.len(),
     });
-    let attempt = AttemptId { run: plan.name.clone(), cell: cell.id.clone(), number };
-    let at = services.clock.now();
-    let request = Reservation { attempt, estimate: estimate.amount, cap: Some(cap), exempt, at };
-    match services.store.reserve(&request).await? {
-        Admission::Admitted => Ok(Ok(())),
-        refused @ Admission::Refused { .. } => {
-            let reason = refused.to_string();
-            services.store.skip_cell(&plan.name, &cell.id, &plan.cell_key(cell), &reason, at).await?;
-            Ok(Err(reason))
-        }
-    }
+    let (attempt, at) = (id(context, number), services.clock.now());
+    Ok(Some(Reservation { attempt, estimate: estimate.amount, cap: Some(cap), exempt, at }))
+}
+
+/// Leaves a cell undecided for want of money, and says why.
+///
+/// # Errors
+///
+/// [`StoreError`] where that cannot be kept.
+pub(crate) async fn skip(context: &CellContext, reason: &str) -> Result<(), StoreError> {
+    let (services, cell) = (&context.services, context.cell());
+    let plan = &services.plan;
+    services.store.skip_cell(&plan.name, &cell.id, &plan.cell_key(cell), reason, services.clock.now()).await?;
+    context.events.emit(EventKind::CellSkipped { cell: cell.id.clone(), reason: reason.to_owned() });
+    Ok(())
+}
+
+fn id(context: &CellContext, number: u32) -> AttemptId {
+    AttemptId { run: context.services.plan.name.clone(), cell: context.cell().id.clone(), number }
 }

@@ -2,9 +2,9 @@
 
 use super::error::EngineError;
 use super::services::{CellContext, Services};
-use super::setup;
+use super::{accounts, setup};
 use crate::domain::{AttemptId, CellId, CellKey, Terminal};
-use crate::store::{AttemptStart, HostRow, Orphan, Owner, StoreError};
+use crate::store::{Admission, AttemptStart, HostRow, Orphan, Owner, StoreError};
 
 /// A cell that this process has taken.
 pub(crate) struct Claim {
@@ -31,12 +31,22 @@ pub(crate) async fn elsewhere(context: &CellContext, number: u32) -> Result<Opti
     Ok(Some(reason))
 }
 
-/// Takes a cell for an attempt, before anything of it starts. The inner error is the reason why it cannot be had.
+/// Whether a cell could be taken.
+pub(crate) enum Claimed {
+    /// It is this process's, and what it will probably cost is reserved.
+    Had(Claim),
+    /// It is another process's, for this reason.
+    Elsewhere(String),
+    /// The run's budget does not leave what it will probably cost: for this reason it may not start.
+    Refused(String),
+}
+
+/// Takes a cell for an attempt, and the money for it, before anything of it starts.
 ///
 /// # Errors
 ///
 /// [`EngineError::Store`] where the claim cannot be kept.
-pub(crate) async fn claim(context: &CellContext, number: u32) -> Result<Result<Claim, String>, EngineError> {
+pub(crate) async fn claim(context: &CellContext, number: u32) -> Result<Claimed, EngineError> {
     let services = &context.services;
     let cell = context.cell();
     let id = AttemptId { run: services.plan.name.clone(), cell: cell.id.clone(), number };
@@ -49,20 +59,12 @@ pub(crate) async fn claim(context: &CellContext, number: u32) -> Result<Result<C
         started_at: services.clock.now(),
         again: context.again || context.retries_decided,
     };
-    match services.store.begin_attempt(&start).await {
-        Ok(()) => Ok(Ok(Claim { id, key })),
-        Err(StoreError::Claimed { present, .. }) => {
-            // A reservation under the same number is the other process's own.
-            if present != number {
-                services.store.release(&id, services.clock.now()).await?;
-            }
-            Ok(Err(busy(present)))
-        }
-        Err(error) => {
-            // Whatever kept it, nobody uses what was reserved.
-            services.store.release(&id, services.clock.now()).await?;
-            Err(error.into())
-        }
+    let reservation = accounts::reservation(context, number).await?;
+    match services.store.claim_attempt(&start, reservation.as_ref()).await {
+        Ok(Admission::Admitted) => Ok(Claimed::Had(Claim { id, key })),
+        Ok(refused @ Admission::Refused { .. }) => Ok(Claimed::Refused(refused.to_string())),
+        Err(StoreError::Claimed { present, .. }) => Ok(Claimed::Elsewhere(busy(present))),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::accounts;
 use super::attempt;
 use super::cancel::{CancelHandle, CancelLevel};
-use super::claims;
+use super::claims::{self, Claimed};
 use super::dispatcher::{Action, Dispatcher};
 use super::error::EngineError;
 use super::events::{EventSink, EventStream, Listener};
@@ -288,13 +288,10 @@ async fn next_attempt(
     if let Some(reason) = claims::elsewhere(context, number).await? {
         return Ok(Err(left_to_others(context, reason)));
     }
-    if let Err(reason) = accounts::admit(context, number).await? {
-        context.events.emit(EventKind::CellSkipped { cell, reason: reason.clone() });
-        return Ok(Err(CellEnd::Skipped(reason)));
-    }
     let claim = match claims::claim(context, number).await? {
-        Ok(claim) => claim,
-        Err(reason) => return Ok(Err(left_to_others(context, reason))),
+        Claimed::Had(claim) => claim,
+        Claimed::Elsewhere(reason) => return Ok(Err(left_to_others(context, reason))),
+        Claimed::Refused(reason) => return Ok(Err(skipped(context, reason).await?)),
     };
     context.events.emit(EventKind::AttemptStarted { cell, attempt: number });
     attempt::run(context, claim, retries).await.map(Ok)
@@ -349,6 +346,12 @@ async fn run_cell(mut context: CellContext, first: u32, orphan: Option<Orphan>) 
         announce_end(&context, &record, number, cost);
         return Ok(CellEnd::Recorded(record.exit_class));
     }
+}
+
+/// Leaves a cell undecided for want of money.
+async fn skipped(context: &CellContext, reason: String) -> Result<CellEnd, EngineError> {
+    accounts::skip(context, &reason).await?;
+    Ok(CellEnd::Skipped(reason))
 }
 
 fn left_to_others(context: &CellContext, reason: String) -> CellEnd {

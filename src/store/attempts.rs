@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-fn begin(tx: &Connection, start: &AttemptStart) -> Result<(), Fault> {
+pub(super) fn begin(tx: &Connection, start: &AttemptStart) -> Result<(), Fault> {
     let (id, owner) = (&start.id, &start.owner);
     if hosts::is_lost(tx, &id.run, owner)? {
         return Err(StoreError::LeaseLost { run: id.run.clone() }.into());

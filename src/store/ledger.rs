@@ -8,10 +8,11 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, named_params, params};
 
+use super::attempts::AttemptStart;
 use super::error::Fault;
 use super::row::{Columns, money, time};
 use super::worker::Ticket;
-use super::{Store, reserves, sessions};
+use super::{Store, attempts, reserves, sessions};
 use crate::budget;
 use crate::domain::{AttemptId, Micros, RunName};
 
@@ -161,6 +162,19 @@ impl Store {
     pub fn reserve(&self, request: &Reservation) -> Ticket<Admission> {
         let request = request.clone();
         self.write(move |tx| reserve(tx, &request))
+    }
+
+    /// Claims a cell for an attempt like [`Store::begin_attempt`], and reserves money for it like [`Store::reserve`]: both or
+    /// neither. So a claim that fails holds no money, and touches none that another process holds under the same number.
+    pub fn claim_attempt(&self, start: &AttemptStart, reservation: Option<&Reservation>) -> Ticket<Admission> {
+        let (start, reservation) = (start.clone(), reservation.cloned());
+        self.write(move |tx| {
+            let admission = reservation.as_ref().map_or(Ok(Admission::Admitted), |request| reserve(tx, request))?;
+            if admission == Admission::Admitted {
+                attempts::begin(tx, &start)?;
+            }
+            Ok(admission)
+        })
     }
 
     /// Gives back what an attempt still holds in reserve: where its cell cannot be had after all.

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use refrain::domain::{ExitClass, Micros, Terminal};
 use refrain::store::{
-    CancelRequest, LEASE, LedgerKind, Owner, Reservation, ResultExtra, ResultFilter, RunHandle, Settled, Settlement,
-    Store, StoreError,
+    Admission, CancelRequest, LEASE, LedgerKind, Owner, Reservation, ResultExtra, ResultFilter, RunHandle, Settled,
+    Settlement, Store, StoreError,
 };
 
 use crate::sample::{at, attempt, cell, meta, open, record, run, session, start, steps};
@@ -183,6 +183,56 @@ fn a_decided_cell_is_not_claimed_again_unless_that_is_wanted() {
     assert!(matches!(error, StoreError::Claimed { present: 1, state: "decided", .. }), "{error}");
     next.again = true;
     store.begin_attempt(&next).wait().unwrap();
+}
+
+#[test]
+fn a_claim_that_fails_takes_no_money_and_leaves_that_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let (lost, living) = (elsewhere(1), elsewhere(2));
+    begin_run(&store, &lost, at(0));
+    store.believed_hosts(&run("nightly"), after_lease()).wait().unwrap();
+    begin_run(&store, &living, after_lease());
+    let id = attempt("nightly", "a", 1);
+    let claim = |owner: &Owner| {
+        let reservation = Reservation {
+            attempt: id.clone(),
+            estimate: Micros::new(50),
+            cap: Some(Micros::new(200)),
+            exempt: false,
+            at: at(0),
+        };
+        let mut begin = start(&id);
+        begin.owner = owner.clone();
+        store.claim_attempt(&begin, Some(&reservation)).wait()
+    };
+    let reserved = || store.reserved(&id).wait().unwrap().get();
+    let error = claim(&lost).expect_err("it was declared lost");
+    assert!(matches!(error, StoreError::LeaseLost { .. }), "{error}");
+    assert_eq!(reserved(), 0);
+    assert_eq!(claim(&living).unwrap(), Admission::Admitted);
+    assert!(claim(&lost).is_err());
+    assert_eq!(reserved(), 50, "what the other one holds is its own");
+    assert!(matches!(claim(&living).expect_err("begun"), StoreError::Claimed { present: 1, .. }));
+    assert_eq!(reserved(), 50);
+}
+
+#[test]
+fn a_claim_that_the_cap_refuses_begins_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let id = attempt("nightly", "a", 1);
+    let reservation = Reservation {
+        attempt: id.clone(),
+        estimate: Micros::new(50),
+        cap: Some(Micros::new(49)),
+        exempt: false,
+        at: at(0),
+    };
+    let answer = store.claim_attempt(&start(&id), Some(&reservation)).wait().unwrap();
+    assert_eq!(answer, Admission::Refused { remaining: Micros::new(49), estimate: Micros::new(50) });
+    assert!(store.attempts(&id.run, &id.cell).wait().unwrap().is_empty());
+    assert_eq!(store.claim_attempt(&start(&id), None).wait().unwrap(), Admission::Admitted, "without a cap");
 }
 
 #[test]
