@@ -23,7 +23,7 @@ pub enum Blame {
     Infrastructure,
     /// Tests or judge.
     Evaluation,
-    /// The user stopped the run.
+    /// The user stopped the run, or what it may spend ended it.
     User,
 }
 
@@ -179,6 +179,12 @@ pub enum Failure {
         /// What was measured.
         elapsed: Duration,
     },
+    /// The run's budget was used up before the attempt could hold a session: nothing was tried.
+    #[error("{message}")]
+    Unfunded {
+        /// What was used up.
+        message: String,
+    },
     /// Tests or judge could not give a verdict.
     #[error("evaluation failed: {message}")]
     Evaluation {
@@ -210,7 +216,7 @@ impl Failure {
             | Self::Store { .. } => Blame::Infrastructure,
             Self::Agent { .. } | Self::Refusal { .. } | Self::Limit { .. } | Self::Timeout { .. } => Blame::Agent,
             Self::Evaluation { .. } => Blame::Evaluation,
-            Self::Cancelled => Blame::User,
+            Self::Cancelled | Self::Unfunded { .. } => Blame::User,
         }
     }
 
@@ -249,6 +255,7 @@ impl Failure {
             | Self::Limit { .. }
             | Self::Timeout { .. }
             | Self::Evaluation { .. }
+            | Self::Unfunded { .. }
             | Self::Cancelled => false,
         }
     }
@@ -263,7 +270,7 @@ impl Failure {
             Self::Agent { .. } => ErrorClass::AgentFailure,
             Self::OrchestratorError { .. } => ErrorClass::OrchestratorError,
             Self::Evaluation { .. } => ErrorClass::Evaluation,
-            Self::Cancelled => ErrorClass::Cancelled,
+            Self::Cancelled | Self::Unfunded { .. } => ErrorClass::Cancelled,
             _ => match self.blame() {
                 Blame::Configuration => ErrorClass::Configuration,
                 _ => ErrorClass::Infrastructure,
@@ -424,6 +431,12 @@ mod tests {
         let failure = Failure::OrchestratorError { message: String::new() };
         assert_eq!((failure.blame(), failure.terminal()), (Blame::Orchestrator, Terminal::Failed));
         assert_eq!(timeout().terminal(), Terminal::Timeout);
+    }
+
+    #[test]
+    fn an_attempt_without_money_decides_nothing() {
+        let failure = Failure::Unfunded { message: String::new() };
+        assert!(!failure.terminal().is_decided() && !failure.is_retryable());
     }
 
     #[test]

@@ -46,6 +46,18 @@ pub(crate) async fn spent_before(context: &CellContext, attempt: &AttemptId) -> 
     context.services.store.cell_spent_beside(attempt).await
 }
 
+/// Tells why a cell can hold no session in its attempt `number`, where its earlier ones have used its limit up.
+///
+/// # Errors
+///
+/// [`StoreError`] where that cannot be found out.
+pub(crate) async fn used_up(context: &CellContext, number: u32) -> Result<Option<String>, StoreError> {
+    let Some(limit) = context.services.plan.limits.cell_cost else { return Ok(None) };
+    let before = spent_before(context, &id(context, number)).await?;
+    let reason = || format!("the cell's limit of {limit} is used up ({before} spent by its earlier attempts)");
+    Ok((before >= limit).then(reason))
+}
+
 /// Returns what is to be reserved for an attempt: what it will probably cost. `None` without a cap.
 ///
 /// # Errors

@@ -210,12 +210,17 @@ async fn conclude(
     executed: Executed,
 ) -> Option<Failure> {
     let attempt = &executed.attempt;
-    (finish.sessions, finish.streams) = lock(&attempt.sessions).take();
+    let unfunded = {
+        let mut book = lock(&attempt.sessions);
+        (finish.sessions, finish.streams) = book.take();
+        book.unfunded && finish.sessions.is_empty()
+    };
     finish.cut_off = *lock(&attempt.cut_off);
     finish.warnings.append(&mut lock(&attempt.warnings));
     finish.script_log = std::mem::take(&mut *lock(&attempt.log));
     finish.note = executed.note;
-    let mut cause = ending::cause(attempt.cause.get().cloned(), &executed.script, &finish.sessions);
+    let stopped = attempt.cause.get().cloned().or_else(|| unfunded.then(ending::unfunded));
+    let mut cause = ending::cause(stopped, &executed.script, &finish.sessions);
     if let Err(failure) = journey.step(AttemptState::Collecting) {
         return Some(failure);
     }

@@ -33,6 +33,14 @@ pub(crate) fn cause(stopped: Option<Failure>, script: &ScriptEnd, sessions: &[Se
     }
 }
 
+/// Why an attempt ended whose sessions were all refused for want of the run's money, whatever its script made of that: no
+/// agent had a chance, and nothing is decided.
+pub(crate) fn unfunded() -> Failure {
+    Failure::Unfunded {
+        message: "Budget cap reached: the run's budget was used up before its first session".to_owned(),
+    }
+}
+
 /// A script that returned is judged by its work if one session completed; else the last session's end is the attempt's.
 fn from_sessions(sessions: &[SessionRecord]) -> Option<Failure> {
     if sessions.iter().any(|session| session.status() == SessionStatus::Completed) {

@@ -288,6 +288,9 @@ async fn next_attempt(
     if let Some(reason) = claims::elsewhere(context, number).await? {
         return Ok(Err(left_to_others(context, reason)));
     }
+    if let Some(reason) = accounts::used_up(context, number).await? {
+        return Ok(Err(skipped(context, reason).await?));
+    }
     let claim = match claims::claim(context, number).await? {
         Claimed::Had(claim) => claim,
         Claimed::Elsewhere(reason) => return Ok(Err(left_to_others(context, reason))),
@@ -321,13 +324,18 @@ async fn run_cell(mut context: CellContext, first: u32, orphan: Option<Orphan>) 
             announce_end(&context, &record, number, None);
             return Err(EngineError::Unkept { cell, message: message.clone() });
         }
+        if let Some(Failure::Unfunded { message }) = &record.failure {
+            return skipped(&context, message.clone()).await;
+        }
         cost = cost.zip(record.cost).map(|(sum, cost)| sum + cost);
         let decision = record
             .failure
             .as_ref()
             .map(|failure| retry::decide(failure, retries, policy, jitter(&record.attempt), None));
+        // A try that can hold no session would only hide how this one ended.
+        let used_up = accounts::used_up(&context, number + 1).await?.is_some();
         match decision {
-            Some(Decision::Retry { delay }) if context.cancel.level() == CancelLevel::None => {
+            Some(Decision::Retry { delay }) if context.cancel.level() == CancelLevel::None && !used_up => {
                 announce_retry(&context, &record, number, delay);
                 let mut level = context.cancel.subscribe();
                 tokio::select! {

@@ -240,10 +240,9 @@ async fn within_limits(attempt: &Attempt, mut setup: Setup) -> Result<Setup, Hos
         // An exempt session is bounded by its cell alone.
         let cell_is_out = book.purse.left(spent, true).is_some_and(|left| left <= Micros::ZERO);
         let whose = if cell_is_out { "cell" } else { "run" };
-        return Err(HostError::Refused {
-            limit: BUDGET.to_owned(),
-            message: format!("the {whose}'s budget is used up ({} spent by this attempt)", spent.total),
-        });
+        let message = format!("the {whose}'s budget is used up ({} spent by this attempt)", spent.total);
+        book.unfunded |= !cell_is_out;
+        return Err(HostError::Refused { limit: BUDGET.to_owned(), message });
     }
     let own = [setup.max_cost, limits.session_cost].into_iter().flatten().min();
     // A promise of more than there is would only keep others from what is left.

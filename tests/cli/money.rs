@@ -181,8 +181,16 @@ fn a_cells_limit_is_for_all_its_attempts() {
     let ran = run(&bed);
     assert_eq!(ran.code, Some(11), "{}", ran.stderr);
     let row = &bed.results()[0];
-    // The second attempt finds nothing left and holds no session.
-    assert_eq!((&row["total_cost_micros"], &row["attempt"]), (&100_000.into(), &2.into()), "{row}");
+    // Nothing is left for a second attempt: how the first one ended is how the cell did, and that decides nothing.
+    assert_eq!((&row["total_cost_micros"], &row["attempt"]), (&100_000.into(), &1.into()), "{row}");
+    assert_eq!(row["terminal_state"], "infrastructure_error", "{row}");
+    let again = run(&bed);
+    assert_eq!(again.code, Some(12), "{}", again.stderr);
+    assert!(again.stderr.contains("the cell's limit of $0.1000 is used up"), "{}", again.stderr);
+    let file = TestBed::run_file("repeats: 1\nlimits: {cell_cost: 0.30}\nretry: {infrastructure: 0}\n");
+    bed.file("runs/demo.yaml", &file);
+    assert_eq!(run(&bed).code, Some(11));
+    assert_eq!(bed.results()[0]["attempt"], 2, "with a higher limit it is tried again");
 }
 
 #[test]
@@ -198,6 +206,38 @@ fn a_capped_run_of_unknown_costs_stops_and_goes_on_once_that_is_settled() {
     assert!(listed.stdout.contains("$0.5000 counts against the cap"), "{listed:?}");
     assert_eq!(bed.run(&["store", "settle", "demo", "--release", "--reason", "a free model"]).code, Some(0));
     assert_eq!(run(&bed).code, Some(12));
+    assert_eq!(bed.results().len(), 4);
+    assert_eq!(bed.run(&["store", "check"]).code, Some(0));
+}
+
+#[test]
+fn a_cell_that_finds_the_runs_budget_used_up_before_its_first_session_is_skipped_and_not_decided() {
+    // What each of three cells may spend is what is reserved for it, and what nobody has reserved: two of them spend that.
+    let steps = "[{message: done}, {write: {path: greet.sh, content: echo hello world}}, \
+                 {usage: {input: 500000, output: 0}}]";
+    let settings = |dollars: &str| format!("repeats: 4\nparallel_runs: 3\nbudget_usd: {dollars}\n");
+    let bed = project(steps, &settings("1"));
+    let task = std::fs::read_to_string(bed.path().join("tasks/greeting/task.yaml")).expect("read");
+    // The third one to come is set up until both are judged.
+    let setup = format!(
+        "setup_script: |\n  cd '{}'\n  if mkdir one || mkdir two; then exit 0; fi\n  if mkdir three; then\n    \
+         until [ $(grep -c . judged) -ge 2 ]; do sleep 0.05; done\n  fi\n  exit 0\n",
+        bed.path().display()
+    );
+    bed.file("tasks/greeting/task.yaml", &format!("{task}{setup}"));
+    bed.file("judged", "");
+    let hidden = std::fs::read_to_string(bed.path().join("tasks/greeting/tests/hidden.sh")).expect("read");
+    let noted = format!("echo one more >> '{}'\n{hidden}", bed.path().join("judged").display());
+    bed.file("tasks/greeting/tests/hidden.sh", &noted);
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(12), "{}", ran.stderr);
+    // A cell that comes a little later finds less, and is stopped at that: either way it is decided.
+    assert!(ran.stderr.contains("0 errored, 2 skipped"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the run's budget was used up before its first session"), "{}", ran.stderr);
+    bed.file("runs/demo.yaml", &TestBed::run_file(&settings("20")));
+    let ran = run(&bed);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("0 errored, 0 skipped"), "{}", ran.stderr);
     assert_eq!(bed.results().len(), 4);
     assert_eq!(bed.run(&["store", "check"]).code, Some(0));
 }

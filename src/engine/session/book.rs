@@ -15,6 +15,8 @@ pub(crate) struct SessionBook {
     last: (u32, Ends),
     /// What the attempt may still spend.
     pub(crate) purse: Purse,
+    /// Whether the run's budget has refused a session.
+    pub(crate) unfunded: bool,
 }
 
 impl SessionBook {
