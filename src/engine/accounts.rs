@@ -4,7 +4,7 @@ use super::services::CellContext;
 use crate::budget::{self, EstimateInputs};
 use crate::config::RunPlan;
 use crate::domain::cell::Cell;
-use crate::domain::{AttemptId, CostMode, EventKind, Micros, Model};
+use crate::domain::{AttemptId, CostMode, EventKind, Micros, Model, ModelRole};
 use crate::store::{Reservation, StoreError};
 
 /// Tells whether a cell's cost stays off the budget.
@@ -19,6 +19,18 @@ pub(crate) fn is_exempt(plan: &RunPlan, cell: &Cell) -> bool {
 pub(crate) fn is_exempt_session(plan: &RunPlan, cell: &Cell, model: &str) -> bool {
     let paid = |of: &Model| of.name == model && of.cost_mode == CostMode::Platform;
     is_exempt(plan, cell) && !plan.models.iter().any(paid)
+}
+
+/// Returns by which roles of models the sessions of a cell stay off the budget; `None` stands for models that its script
+/// names, where all that it can name do.
+pub(crate) fn exempt_roles(plan: &RunPlan, cell: &Cell) -> Vec<Option<ModelRole>> {
+    let exempt = |index: usize| is_exempt_session(plan, cell, &plan.models[index].name);
+    let roles = [
+        (Some(ModelRole::Implementation), exempt(cell.model)),
+        (Some(ModelRole::Review), plan.reviewer(cell).is_some_and(exempt)),
+        (None, (0..plan.models.len()).all(exempt)),
+    ];
+    roles.into_iter().filter_map(|(role, exempt)| exempt.then_some(role)).collect()
 }
 
 /// Returns what an attempt's sessions may cost by the run's cap, those on the ledger included: besides these, what it

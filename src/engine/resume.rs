@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::accounts;
 use super::attempt::{self, Course, Earlier, Ready};
 use super::error::EngineError;
 use super::finish::Finish;
@@ -15,7 +16,7 @@ use super::services::CellContext;
 use super::setup;
 use super::world::describe;
 use crate::domain::{AttemptState, EventKind, RunRecord};
-use crate::store::{Orphan, StoreError, record_file};
+use crate::store::{GivenUp, Orphan, StoreError, record_file};
 use crate::workspace::rebased_before;
 
 /// What became of an attempt.
@@ -76,7 +77,9 @@ pub(crate) async fn go_on(context: &CellContext, orphan: &Orphan) -> Result<Gone
 pub(crate) async fn give_up(context: &CellContext, orphan: &Orphan, reason: &str) -> Result<(), EngineError> {
     let services = &context.services;
     let metered = services.plan.is_all_metered() && services.metering.doors().is_some();
-    services.store.give_up_orphan(orphan, reason, metered, services.clock.now()).await?;
+    let exempt = accounts::exempt_roles(&services.plan, context.cell());
+    let given_up = GivenUp { reason: reason.to_owned(), metered, exempt };
+    services.store.give_up_orphan(orphan, &given_up, services.clock.now()).await?;
     let (cell, number) = (&orphan.id.cell, orphan.id.number);
     let message = format!("{cell}: attempt {number} lost its host and is begun afresh: {reason}");
     context.events.emit(EventKind::Warning { message });

@@ -3,12 +3,13 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, named_params, params};
 
+use super::adoption::GivenUp;
 use super::error::{Fault, StoreError};
 use super::fence::{self, Standing};
 use super::owner::Owner;
 use super::row::{Columns, parse_state, time};
 use super::worker::Ticket;
-use super::{Store, calls, hosts, reserves, results};
+use super::{Store, adoption, hosts, reserves, results, settling};
 use crate::domain::{
     AttemptId, AttemptState, CellId, CellKey, ErrorClass, ExitClass, Failure, Micros, RunName, RunRecord, Terminal,
     Transition,
@@ -123,7 +124,7 @@ impl Store {
     /// ([`super::LedgerTotals::assumed`]) until somebody finds out what it spent.
     pub fn mark_orphaned(&self, orphan: &Orphan, at: Timestamp) -> Ticket<bool> {
         let orphan = orphan.clone();
-        self.write(move |tx| mark_orphaned(tx, &orphan, (&Failure::HostLost.to_string(), false), at))
+        self.write(move |tx| mark_orphaned(tx, &orphan, (&Failure::HostLost.to_string(), &GivenUp::default()), at))
     }
 
     /// Returns the attempts of a cell, oldest first.
@@ -329,12 +330,11 @@ fn under_way(tx: &Connection, run: &RunName) -> Result<Vec<Orphan>, Fault> {
     Ok(found)
 }
 
-/// Ends an orphaned attempt; `message` says why. `metered`: its host is dead, and all that its sessions could spend passed
-/// the gateway.
+/// Ends an orphaned attempt; `message` says why.
 pub(super) fn mark_orphaned(
     tx: &Connection,
     orphan: &Orphan,
-    (message, metered): (&str, bool),
+    (message, given_up): (&str, &GivenUp),
     at: Timestamp,
 ) -> Result<bool, Fault> {
     let (id, owner, failure) = (&orphan.id, &orphan.owner, Failure::HostLost);
@@ -381,10 +381,10 @@ pub(super) fn mark_orphaned(
     if cost.is_some() {
         reserves::release_rest(tx, id, "orphaned", at)?;
     } else {
-        let seen = calls::book_orphaned(tx, id, at)?;
-        if metered && seen.is_exact() && !reserves::has_unknown(tx, id)? {
+        let seen = adoption::book_left(tx, id, &given_up.exempt, at)?;
+        if given_up.metered && seen.is_exact() && !reserves::has_unknown(tx, id)? {
             reserves::release_rest(tx, id, "orphaned", at)?;
-            calls::settle_orphaned(tx, id, &seen)?;
+            settling::refresh(tx, id)?;
         } else {
             // What its open session has cost beyond that nobody knows: the run's sums are lower bounds from here on.
             reserves::cut_off(tx, id, message, at)?;

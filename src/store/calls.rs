@@ -9,13 +9,13 @@ use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
+use super::Store;
 use super::blob::MAX_BLOB;
 use super::error::Fault;
 use super::ledger::{self, LedgerEntry, LedgerKind};
 use super::owner::Owner;
 use super::row::{Columns, count, money, time, to_json, tokens, unknown};
 use super::worker::Ticket;
-use super::{Store, reserves};
 use crate::domain::exchange::{Attribution, Exchange, ExchangeEnd, Trace, UsageSource};
 use crate::domain::{AttemptId, CellId, Micros, ModelRole, RunName, Usage};
 
@@ -228,14 +228,37 @@ fn book(
     (attempt, session): (&AttemptId, Option<u32>),
     reference: &str,
 ) -> Result<(), Fault> {
+    book_of(tx, (host, own), (attempt, session, None), reference)
+}
+
+/// Notes that what the gateway saw of a dead host's attempt, and no entry holds, is part of an entry of the ledger: all of
+/// it, or what these roles did. An empty one stands for models that the script named.
+pub(super) fn book_left(
+    tx: &Connection,
+    attempt: &AttemptId,
+    roles: Option<&[&str]>,
+    reference: &str,
+) -> Result<(), Fault> {
+    let roles = roles.map(|roles| to_json("role", &roles)).transpose()?;
+    book_of(tx, ("", false), (attempt, None, roles), reference)
+}
+
+fn book_of(
+    tx: &Connection,
+    (host, own): (&str, bool),
+    (attempt, session, roles): (&AttemptId, Option<u32>, Option<String>),
+    reference: &str,
+) -> Result<(), Fault> {
     tx.prepare_cached(
         "UPDATE captured_calls SET booked_as = :reference,
            outcome = iif(:own, outcome, coalesce(outcome, 'lost'))
          WHERE run_name = :run AND cell_id = :cell AND attempt = :attempt AND booked_as IS NULL
-           AND (:session IS NULL OR session = :session) AND (host = :host) = :own",
+           AND (:session IS NULL OR session = :session) AND (host = :host) = :own
+           AND (:roles IS NULL OR coalesce(role, '') IN (SELECT value FROM json_each(:roles)))",
     )?
     .execute(named_params! {
         ":reference": reference,
+        ":roles": roles,
         ":own": own,
         ":run": attempt.run.as_str(),
         ":cell": attempt.cell.as_str(),
@@ -247,7 +270,7 @@ fn book(
 }
 
 /// Returns the sums of the calls that an entry of the ledger holds.
-fn booked(tx: &Connection, attempt: &AttemptId, reference: &str) -> Result<CallSums, Fault> {
+pub(super) fn booked(tx: &Connection, attempt: &AttemptId, reference: &str) -> Result<CallSums, Fault> {
     sums_of(
         tx,
         "run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND booked_as = ?4",
@@ -255,81 +278,41 @@ fn booked(tx: &Connection, attempt: &AttemptId, reference: &str) -> Result<CallS
     )
 }
 
-/// Books what the gateway saw of an attempt that is given up, beyond its sessions on record, and lowers its reservation
-/// by it. What cannot be told counts against the budget. Returns the sums of all that is in no session on record.
-pub(super) fn book_orphaned(tx: &Connection, id: &AttemptId, at: Timestamp) -> Result<CallSums, Fault> {
-    const REFERENCE: &str = "calls of a lost host";
-    if !ledger::has_spend(tx, id, REFERENCE)? {
-        book(tx, ("", false), (id, None), REFERENCE)?;
-    }
-    let sums = booked(tx, id, REFERENCE)?;
-    // What was cut off before, and booked then, is no session's either.
-    let of_no_session = "run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND instr(booked_as, ' ') > 0";
-    let all = sums_of(tx, of_no_session, params![id.run.as_str(), id.cell.as_str(), id.number])?;
-    if sums.calls == 0 {
-        return Ok(all);
-    }
-    let entry = |kind, amount: Micros| LedgerEntry {
-        attempt: id.clone(),
-        kind,
-        reference: REFERENCE.to_owned(),
-        amount: Some(amount),
-        billable: Some(amount),
-        at,
-        note: Some(format!("{} calls that the gateway saw", sums.calls)),
-    };
-    ledger::append(tx, &entry(LedgerKind::Spend, sums.known_cost))?;
-    let freed = sums.known_cost.min(reserves::held(tx, id)?);
-    if freed > Micros::ZERO {
-        ledger::append(tx, &entry(LedgerKind::Release, -freed))?;
-    }
-    Ok(all)
-}
-
-/// Sets the cost of an attempt that is given up: that of its sessions on record and of the calls beyond them.
-pub(super) fn settle_orphaned(tx: &Connection, id: &AttemptId, seen: &CallSums) -> Result<(), Fault> {
-    tx.prepare_cached(
-        "UPDATE attempts SET (total_cost_micros, billable_micros) = (
-           SELECT iif(count(*) = count(cost_micros), coalesce(sum(cost_micros), 0) + ?4, NULL),
-             iif(count(*) = count(billable_micros), coalesce(sum(billable_micros), 0) + ?4, NULL)
-           FROM sessions WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3)
-         WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3",
-    )?
-    .execute(params![id.run.as_str(), id.cell.as_str(), id.number, money(Some(seen.known_cost))])?;
-    Ok(())
-}
-
 /// Books the calls of a session with the session. Those that another host has booked already, believing this one dead,
-/// must not count twice: an entry takes them out again.
+/// must not count twice: an entry takes them out again, off the budget only what had been put on it.
 pub(super) fn book_session(
     tx: &Connection,
     acting: Option<&Owner>,
     (id, session): (&AttemptId, u32),
-    (reference, billable, at): (&str, Option<Micros>, Timestamp),
+    (reference, at): (&str, Timestamp),
 ) -> Result<(), Fault> {
     let host = host_of(acting);
     let elsewhere =
         "run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND session = ?4 AND host = ?5 AND booked_as <> ?6";
-    let found =
-        sums_of(tx, elsewhere, params![id.run.as_str(), id.cell.as_str(), id.number, session, host, reference])?;
+    let whose = || (id.run.as_str(), id.cell.as_str(), id.number, session, &host, reference);
+    let found = sums_of(tx, elsewhere, whose())?;
+    let off_budget = format!(
+        "{elsewhere} AND booked_as IN (SELECT reference FROM ledger
+           WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND billable_micros = 0)"
+    );
+    let exempt = sums_of(tx, &off_budget, whose())?;
     book(tx, (&host, true), (id, Some(session)), reference)?;
     if found.known_cost == Micros::ZERO {
         return Ok(());
     }
-    let amount = Some(-found.known_cost);
     let entry = LedgerEntry {
         attempt: id.clone(),
         kind: LedgerKind::Spend,
         reference: format!("{reference}, booked before"),
-        amount,
-        billable: if billable == Some(Micros::ZERO) { billable } else { amount },
+        amount: Some(-found.known_cost),
+        billable: Some(exempt.known_cost - found.known_cost),
         at,
         note: Some("calls that another host has booked, believing this one dead".to_owned()),
     };
     ledger::append(tx, &entry).map(|_| ())
 }
 
-fn sums_of(tx: &Connection, which: &str, values: impl rusqlite::Params) -> Result<CallSums, Fault> {
+pub(super) fn sums_of(tx: &Connection, which: &str, values: impl rusqlite::Params) -> Result<CallSums, Fault> {
     let mut statement = tx.prepare_cached(&format!(
         "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros,
            outcome IS NULL OR outcome = 'lost' AS open FROM captured_calls WHERE {which}"

@@ -87,8 +87,7 @@ pub(super) fn book_session(
         at: session.started_at,
         note: Some("held by a host that had lost the attempt".to_owned()),
     };
-    let (billable, at) = (entry.billable, entry.at);
-    calls::book_session(tx, acting, (id, session.index), (&entry.reference, billable, at))?;
+    calls::book_session(tx, acting, (id, session.index), (&entry.reference, entry.at))?;
     ledger::append_spend(tx, &entry, session.cost_at_least).map(|_| ())
 }
 

@@ -50,6 +50,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+pub use adoption::GivenUp;
 pub use attempts::{AttemptRow, AttemptStart, Orphan};
 pub use call_models::ModelUse;
 pub use calls::{CallSums, CapturedBodies, CapturedCall, SessionMetering};

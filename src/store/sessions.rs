@@ -138,7 +138,7 @@ pub(super) fn put(
         ":record": to_json("record_json", session)?,
     })?;
     let reference = format!("s{}", session.index);
-    calls::book_session(tx, acting, (attempt, session.index), (&reference, billable, end_of(session)))?;
+    calls::book_session(tx, acting, (attempt, session.index), (&reference, end_of(session)))?;
     let (index, at_least) = (session.index, session.cost_at_least);
     let cost = SessionCost { index, cost: session.cost, at_least, billable, at: end_of(session) };
     ledger::spend(tx, attempt, &cost)

@@ -174,7 +174,7 @@ fn become_known(tx: &Connection, id: &AttemptId) -> Result<(), Fault> {
 }
 
 /// Gives an attempt, and its cell, the cost that the ledger now knows.
-fn refresh(tx: &Connection, id: &AttemptId) -> Result<(), Fault> {
+pub(super) fn refresh(tx: &Connection, id: &AttemptId) -> Result<(), Fault> {
     tx.prepare_cached(
         "UPDATE attempts SET
            total_cost_micros = (SELECT sum(amount_micros) FROM ledger AS l WHERE l.run_name = ?1 AND l.cell_id = ?2

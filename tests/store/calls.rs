@@ -6,7 +6,7 @@ use refrain::domain::{
     AttemptId, AttemptState, Attribution, Exchange, ExchangeEnd, ExitClass, Micros, ModelRole, SessionRecord, Trace,
     Transition, Usage, UsageSource,
 };
-use refrain::store::{CallSums, CapturedBodies, LedgerEntry, LedgerKind, Owner, Store};
+use refrain::store::{CallSums, CapturedBodies, GivenUp, LedgerEntry, LedgerKind, Owner, Store};
 
 use crate::sample::{at, attempt, meta, open, record, run, session, start};
 
@@ -76,6 +76,10 @@ fn entry(id: &AttemptId, reference: &str) -> LedgerEntry {
 
 fn metered(index: u32, cost: Option<i64>) -> SessionRecord {
     SessionRecord { usage_source: Some(UsageSource::Gateway), ..session(index, cost) }
+}
+
+fn given_up(metered: bool, exempt: Vec<Option<ModelRole>>) -> GivenUp {
+    GivenUp { reason: "its environment is gone".to_owned(), metered, exempt }
 }
 
 #[test]
@@ -220,7 +224,7 @@ fn an_attempt_that_is_given_up_costs_what_the_gateway_saw_where_that_is_all() {
     store.add_session(&id, &metered(1, Some(100)), Some(Micros::new(100))).wait().unwrap();
     store.end_call(&exchange("x2", &id, 2, Some(11)), None).wait().unwrap();
     let orphan = store.orphaned_attempts(&run("nightly"), |_| false).wait().unwrap().remove(0);
-    store.give_up_orphan(&orphan, "its environment is gone", true, at(9)).wait().unwrap();
+    store.give_up_orphan(&orphan, &given_up(true, Vec::new()), at(9)).wait().unwrap();
     let totals = store.ledger_totals(&id.run).wait().unwrap();
     assert_eq!((totals.total, totals.unknown, totals.assumed), (Micros::new(111), 0, Micros::ZERO));
     let row = store.attempts(&id.run, &id.cell).wait().unwrap().remove(0);
@@ -236,7 +240,7 @@ fn an_attempt_that_is_given_up_leaves_what_was_seen_on_the_ledger() {
     store.end_call(&exchange("x1", &id, 1, Some(100)), None).wait().unwrap();
     store.begin_call(&exchange("x2", &id, 1, None)).wait().unwrap();
     let orphan = store.orphaned_attempts(&run("nightly"), |_| false).wait().unwrap().remove(0);
-    store.give_up_orphan(&orphan, "its environment is gone", true, at(9)).wait().unwrap();
+    store.give_up_orphan(&orphan, &given_up(true, Vec::new()), at(9)).wait().unwrap();
     let totals = store.ledger_totals(&id.run).wait().unwrap();
     assert_eq!((totals.total, totals.billable_spent, totals.unknown), (Micros::new(100), Micros::new(100), 1));
     assert!(store.calls(&id.run, None).wait().unwrap().iter().all(|call| !call.under_way));
@@ -245,4 +249,52 @@ fn an_attempt_that_is_given_up_leaves_what_was_seen_on_the_ledger() {
     store.finish_attempt(&whole, refrain::store::ResultExtra::default()).wait().unwrap();
     let totals = store.ledger_totals(&id.run).wait().unwrap();
     assert_eq!((totals.total, totals.unknown), (Micros::new(130), 0));
+}
+
+#[test]
+fn an_exempt_attempt_that_is_given_up_costs_the_budget_nothing_before_and_after_its_host_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _, id) = begun(&folder);
+    store.add_transition(&id, &executing()).wait().unwrap();
+    for (call, cost) in [("x1", 9_000), ("x2", 4_500)] {
+        store.end_call(&exchange(call, &id, 1, Some(cost)), None).wait().unwrap();
+    }
+    let orphan = store.orphaned_attempts(&run("nightly"), |_| false).wait().unwrap().remove(0);
+    let given_up = store.give_up_orphan(&orphan, &given_up(true, vec![Some(ModelRole::Implementation)]), at(9));
+    assert!(given_up.wait().unwrap());
+    let spent = || {
+        let totals = store.ledger_totals(&id.run).wait().unwrap();
+        (totals.total.get(), totals.billable_spent.get(), totals.unknown)
+    };
+    assert_eq!(spent(), (13_500, 0, 0));
+    let row = store.attempts(&id.run, &id.cell).wait().unwrap().remove(0);
+    assert_eq!((row.cost, row.billable), (Some(Micros::new(13_500)), Some(Micros::ZERO)));
+    // It lives, and its session ends.
+    let session = SessionRecord { exempt: Some(true), ..metered(1, Some(14_000)) };
+    store.add_session(&id, &session, Some(Micros::ZERO)).wait().unwrap();
+    assert_eq!(spent(), (14_000, 0, 0));
+    assert!(store.check(None).wait().unwrap().is_clean());
+}
+
+#[test]
+fn of_an_exempt_cell_that_is_given_up_only_the_sessions_count_whose_model_a_script_has_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _, id) = begun(&folder);
+    store.add_transition(&id, &executing()).wait().unwrap();
+    store.end_call(&exchange("x1", &id, 1, Some(100)), None).wait().unwrap();
+    let mut named = exchange("x2", &id, 2, Some(7));
+    named.attribution.role = None;
+    store.end_call(&named, None).wait().unwrap();
+    let orphan = store.orphaned_attempts(&run("nightly"), |_| false).wait().unwrap().remove(0);
+    store.give_up_orphan(&orphan, &given_up(true, vec![Some(ModelRole::Implementation)]), at(9)).wait().unwrap();
+    let spent = || {
+        let totals = store.ledger_totals(&id.run).wait().unwrap();
+        (totals.total.get(), totals.billable_spent.get(), totals.unknown)
+    };
+    assert_eq!(spent(), (107, 7, 0));
+    // What was believed to count turns out to be exempt as well.
+    let session = SessionRecord { exempt: Some(true), ..metered(2, Some(7)) };
+    store.add_session(&id, &session, Some(Micros::ZERO)).wait().unwrap();
+    assert_eq!(spent(), (107, 0, 0));
+    assert!(store.check(None).wait().unwrap().is_clean());
 }

@@ -3,7 +3,7 @@
 use refrain::domain::{
     AttemptState, ErrorClass, Event, EventKind, ExitClass, Micros, Terminal, Transition, event::EVENT_SCHEMA,
 };
-use refrain::store::{JournalEntry, Owner, Reservation, ResultExtra, Store, StoreError};
+use refrain::store::{GivenUp, JournalEntry, Owner, Reservation, ResultExtra, Store, StoreError};
 
 use crate::sample::{at, attempt, cell, meta, open, record, run, session, start, steps};
 
@@ -123,6 +123,7 @@ fn orphans_are_found_and_their_cells_given_back() {
 fn of_several_hosts_one_adopts_an_orphan_and_whoever_gives_it_up_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let (store, other) = (open(&folder), open(&folder));
+    let given_up = |reason: &str| GivenUp { reason: reason.to_owned(), ..GivenUp::default() };
     orphan_in(&store, "late", 6);
     let id = attempt("nightly", "late", 1);
     assert_eq!(store.attempts_under_way().wait().unwrap(), std::slice::from_ref(&id));
@@ -130,10 +131,10 @@ fn of_several_hosts_one_adopts_an_orphan_and_whoever_gives_it_up_says_why() {
     let own = store.adopt_attempt(&orphan, &Owner::current()).wait().unwrap().expect("the first one gets it");
     assert_eq!(own.owner, Owner::current());
     assert_eq!(other.adopt_attempt(&orphan, &Owner::current()).wait().unwrap(), None);
-    assert!(!other.give_up_orphan(&orphan, "too late", false, at(60)).wait().unwrap());
+    assert!(!other.give_up_orphan(&orphan, &given_up("too late"), at(60)).wait().unwrap());
     assert!(store.orphaned_attempts(&run("nightly"), Owner::is_alive).wait().unwrap().is_empty());
 
-    assert!(store.give_up_orphan(&own, "its environment is gone", false, at(60)).wait().unwrap());
+    assert!(store.give_up_orphan(&own, &given_up("its environment is gone"), at(60)).wait().unwrap());
     let row = &store.attempts(&run("nightly"), &cell("late")).wait().unwrap()[0];
     let why = "the host that ran this attempt is gone; its environment is gone";
     assert_eq!((row.error_message.as_deref(), row.cost, row.orphaned), (Some(why), None, true));
