@@ -119,8 +119,8 @@ impl Store {
     /// Ends an orphaned attempt as an infrastructure error, so that its cell can be claimed again.
     ///
     /// Returns `false`, and changes nothing, if the attempt has ended meanwhile or belongs to another process than
-    /// `orphan` says. Its reservation is released. If it had not come to [`AttemptState::Executing`], nothing was spent
-    /// and its cost is zero. Otherwise its cost is unknown, and what it still held in reserve becomes a debt
+    /// `orphan` says. Its reservation is released. If it has not come to [`AttemptState::Executing`] by now, whatever
+    /// `orphan` says of that, nothing was spent and its cost is zero. Otherwise its cost is unknown, and what it still held in reserve becomes a debt
     /// ([`super::LedgerTotals::assumed`]) until somebody finds out what it spent.
     pub fn mark_orphaned(&self, orphan: &Orphan, at: Timestamp) -> Ticket<bool> {
         let orphan = orphan.clone();
@@ -307,6 +307,16 @@ pub(super) fn put_transition(
     Ok(())
 }
 
+/// Returns the last step of an attempt on record.
+fn last_step(tx: &Connection, id: &AttemptId) -> Result<AttemptState, Fault> {
+    let mut statement = tx.prepare_cached(
+        "SELECT to_state FROM transitions WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3
+         ORDER BY seq DESC LIMIT 1",
+    )?;
+    let mut rows = statement.query(params![id.run.as_str(), id.cell.as_str(), id.number])?;
+    rows.next()?.map_or(Ok(AttemptState::Pending), |row| Columns::of(row).named("to_state", parse_state))
+}
+
 fn under_way(tx: &Connection, run: &RunName) -> Result<Vec<Orphan>, Fault> {
     let mut statement = tx.prepare_cached(
         "SELECT a.*, coalesce((SELECT t.to_state FROM transitions AS t
@@ -338,8 +348,10 @@ pub(super) fn mark_orphaned(
     at: Timestamp,
 ) -> Result<bool, Fault> {
     let (id, owner, failure) = (&orphan.id, &orphan.owner, Failure::HostLost);
+    // As of now: a host that was only suspended may have gone on since the orphan was found.
+    let state = last_step(tx, id)?;
     let untouched = AttemptState::STEPS.into_iter().take_while(|step| *step != AttemptState::Executing);
-    let cost = untouched.into_iter().any(|step| step == orphan.state).then_some(0);
+    let cost = untouched.into_iter().any(|step| step == state).then_some(0);
     let changed = tx
         .prepare_cached(
             "UPDATE attempts SET ended_at = :at, terminal_state = :terminal, exit_class = :exit, error_class = :error,

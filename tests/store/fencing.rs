@@ -236,6 +236,30 @@ fn a_claim_that_the_cap_refuses_begins_nothing() {
 }
 
 #[test]
+fn an_attempt_that_began_to_execute_since_it_was_looked_at_may_have_spent_money() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    begin_run(&store, &elsewhere(1), at(0));
+    let id = attempt("nightly", "a", 1);
+    let mut begin = start(&id);
+    begin.owner = elsewhere(1);
+    store.begin_attempt(&begin).wait().unwrap();
+    let all = steps(Terminal::Completed);
+    for step in &all[..5] {
+        store.add_transition(&id, step).wait().unwrap();
+    }
+    let believed = store.believed_hosts(&run("nightly"), after_lease()).wait().unwrap();
+    let orphans =
+        store.orphaned_attempts(&run("nightly"), move |owner| owner.is_vouched_for(&believed)).wait().unwrap();
+    assert_eq!(orphans[0].state, refrain::domain::AttemptState::StartingAgent);
+    // It was only suspended, and goes on until it learns that it was declared lost.
+    store.acting_as(elsewhere(1)).add_transition(&id, &all[5]).wait().unwrap();
+    assert!(store.mark_orphaned(&orphans[0], after_lease()).wait().unwrap());
+    assert_eq!(store.attempts(&id.run, &id.cell).wait().unwrap()[0].cost, None);
+    assert_eq!(store.ledger_totals(&id.run).wait().unwrap().unknown, 1);
+}
+
+#[test]
 fn requests_to_cancel_only_grow() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
