@@ -279,13 +279,14 @@ impl State {
         let held = attempt.owner == process && attempt.status == Status::Open;
         if held || (!rules.fencing && attempt.status != Status::Decided) {
             attempt.status = Status::Decided;
-            attempt.reserved = 0;
+            (attempt.assumed, attempt.reserved) = (attempt.assumed + attempt.reserved, 0);
             cell.decisions += 1;
         }
         if attempt.owner == process {
-            // Its record tells everything.
+            // Its record tells everything but what a host before it had under way.
             attempt.has_record = true;
-            (attempt.unknown, attempt.assumed) = (attempt.unknown && attempt.adopted, 0);
+            attempt.unknown &= attempt.adopted;
+            attempt.assumed = if attempt.unknown { attempt.assumed } else { 0 };
         }
     }
 
@@ -334,7 +335,9 @@ impl State {
                     continue;
                 }
                 attempt.has_record = true;
-                (attempt.unknown, attempt.assumed, attempt.reserved) = (attempt.unknown && attempt.adopted, 0, 0);
+                attempt.unknown &= attempt.adopted;
+                attempt.assumed = if attempt.unknown { attempt.assumed + attempt.reserved } else { 0 };
+                attempt.reserved = 0;
                 if attempt.status != Status::Decided && (last || !rules.fencing) {
                     attempt.status = Status::Decided;
                     cell.decisions += 1;

@@ -110,18 +110,15 @@ impl World {
         self.store.acting_as(owner(process))
     }
 
-    /// As the engine does it: reserve, claim, and give the reservation back where the claim is refused.
+    /// As the engine does it: with the money, or not at all.
     fn claim(&self, process: usize, cell: usize) {
         let id = id(cell, self.model.cells[cell].attempts.len());
         let estimate = Micros::new(i64::from(ESTIMATE));
         let request = Reservation { attempt: id.clone(), estimate, cap: None, exempt: false, at: self.time() };
-        let store = self.acting(process);
-        store.reserve(&request).wait().expect("asked");
         let mut begin = start(&id);
         begin.owner = owner(process);
-        if store.begin_attempt(&begin).wait().is_err() {
-            store.release(&id, self.time()).wait().expect("released");
-        }
+        // One that is refused leaves nothing.
+        drop(self.acting(process).claim_attempt(&begin, Some(&request)).wait());
     }
 
     fn record_of(&self, process: usize) -> RunRecord {
