@@ -229,6 +229,7 @@ fn record(attempt: &AttemptId, transitions: Vec<Transition>, session: SessionRec
         billable_cost: session.cost,
         sessions: vec![session],
         verdict: None,
+        judge: None,
         note: None,
         script_log: Vec::new(),
         transitions,

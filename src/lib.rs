@@ -63,7 +63,7 @@
 //! | L5 | [`host`] |
 //! | L4 | [`report`] |
 //! | L3 | [`engine`] |
-//! | L2 | [`runtime`], [`workspace`], [`harness`], [`evaluator`], [`script`], [`store`], `gateway` |
+//! | L2 | [`runtime`], [`workspace`], [`harness`], [`evaluator`], [`judge`], [`script`], [`store`], `gateway` |
 //! | L1 | [`config`], [`budget`], [`retry`], [`clock`] |
 //! | L0 | [`domain`], [`redact`] |
 
@@ -80,6 +80,7 @@ pub mod evaluator;
 pub mod gateway;
 pub mod harness;
 pub mod host;
+pub mod judge;
 pub mod redact;
 pub mod report;
 pub mod retry;

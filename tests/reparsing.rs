@@ -175,6 +175,7 @@ fn record(attempt: AttemptId, sessions: Vec<SessionRecord>) -> RunRecord {
         billable_cost: cost,
         sessions,
         verdict: None,
+        judge: None,
         note: None,
         script_log: Vec::new(),
         transitions: Vec::new(),

@@ -15,6 +15,7 @@ mod export;
 #[cfg(feature = "gateway")]
 mod gateway;
 mod init;
+mod judged;
 mod list;
 mod new;
 mod output;

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::judged::{self, JsonJudge};
 use super::{Failed, Outcome, exit, output};
 use crate::domain::{CellId, Micros, RunName};
 use crate::report::text;
-use crate::store::{LedgerKind, ResultFilter, ResultRow, SessionMetering, Store};
+use crate::store::{Judgement, LedgerKind, ResultFilter, ResultRow, SessionMetering, Store, is_of_a_judge};
 
 /// Show the results of a run, by default of the latest
 #[derive(Debug, clap::Args)]
@@ -59,9 +60,10 @@ pub(super) fn main(args: &Args) -> Outcome {
     let store = open(&args.db)?;
     let run = find_run(&store, args.run.as_deref())?;
     let rows = store.results(Some(&run), &ResultFilter::default()).wait()?;
+    let judgements = store.judgements(&run).wait()?;
     if args.json {
         let metering = store.metering(&run).wait()?;
-        let results = rows.iter().map(|row| JsonRow::of(row, &metering)).collect();
+        let results = rows.iter().map(|row| JsonRow::of(row, &metering, &judgements)).collect();
         output::write_json(&JsonResults { schema: 1, run: &run, results })?;
         return Ok(exit::OK);
     }
@@ -77,6 +79,9 @@ pub(super) fn main(args: &Args) -> Outcome {
         ["orchestrator", "harness", "model", "solved", "rate", "errored", "cost"],
         grouped(&rows, &known_costs(&store, &run, &rows)?),
     ))?;
+    if let Some(table) = judged::table(&rows, &judgements) {
+        output::write(&format!("\n{table}"))?;
+    }
     Ok(exit::OK)
 }
 
@@ -121,6 +126,8 @@ struct JsonRow<'a> {
     usage_source: Option<&'static str>,
     /// Where the harness's figures differ from those of the gateway, a line for each.
     discrepancies: Vec<&'a str>,
+    /// What a judge said; its cost is in none of the figures above.
+    judge: Option<JsonJudge<'a>>,
     cost_mode: Option<&'static str>,
     latency_ms: Option<u64>,
     duration_ms: u64,
@@ -129,7 +136,7 @@ struct JsonRow<'a> {
 }
 
 impl<'a> JsonRow<'a> {
-    fn of(row: &'a ResultRow, metering: &'a [SessionMetering]) -> Self {
+    fn of(row: &'a ResultRow, metering: &'a [SessionMetering], judgements: &'a [Judgement]) -> Self {
         Self {
             cell_id: row.cell.as_str(),
             attempt: row.attempt,
@@ -161,6 +168,7 @@ impl<'a> JsonRow<'a> {
             discrepancies: sessions_of(row, metering)
                 .flat_map(|session| session.discrepancies.iter().map(String::as_str))
                 .collect(),
+            judge: JsonJudge::of(row, judgements),
             cost_mode: row.cost_mode.map(crate::domain::CostMode::as_str),
             latency_ms: row.latency_ms,
             duration_ms: row.duration_ms,
@@ -223,7 +231,8 @@ fn known_costs(store: &Store, run: &RunName, rows: &[ResultRow]) -> Result<HashM
     if rows.iter().all(|row| row.total_cost.is_some()) {
         return Ok(known);
     }
-    for entry in store.ledger(run).wait()?.into_iter().filter(|entry| entry.kind == LedgerKind::Spend) {
+    let of_the_agent = |kind, reference: &str| kind == LedgerKind::Spend && !is_of_a_judge(reference);
+    for entry in store.ledger(run).wait()?.into_iter().filter(|entry| of_the_agent(entry.kind, &entry.reference)) {
         *known.entry(entry.attempt.cell).or_insert(Micros::ZERO) += entry.amount.unwrap_or(Micros::ZERO);
     }
     Ok(known)

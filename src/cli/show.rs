@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::results::{find_run, open};
-use super::{Failed, Outcome, exit, output};
+use super::{Failed, Outcome, exit, judged, output};
 use crate::domain::{AttemptId, CellId, RunName, RunRecord, SessionRecord, Usage, UsageSource};
 use crate::redact::printable;
 use crate::report::text;
@@ -68,7 +68,10 @@ pub(super) fn main(args: &Args) -> Outcome {
         earlier_diff(&args.db, &record.attempt)
     };
     if !args.diff {
-        output::write(&report(&record, &attempts, diff.as_deref().unwrap_or_default()))?;
+        let judge = record.judge.as_ref();
+        let judged = judge.map(|judge| judged::lines(judge, judged::calibration(&args.db, &judge.version).as_ref()));
+        let shown = report(&record, &attempts, (judged.unwrap_or_default(), diff.as_deref().unwrap_or_default()));
+        output::write(&shown)?;
         for entry in store.settlements(&run).wait()?.iter().filter(|entry| entry.attempt.cell == cell) {
             output::write(&format!("{:>12} {}\n", "by hand", super::settle::describe(entry)))?;
         }
@@ -137,7 +140,7 @@ pub(super) fn read(store: &Store, run: &RunName, cell: &CellId, attempt: Option<
     })
 }
 
-fn report(record: &RunRecord, attempts: &[AttemptRow], diff: &[u8]) -> String {
+fn report(record: &RunRecord, attempts: &[AttemptRow], (judged, diff): (Vec<String>, &[u8])) -> String {
     let mut out = String::new();
     head(&mut out, record);
     if attempts.len() > 1 {
@@ -164,6 +167,7 @@ fn report(record: &RunRecord, attempts: &[AttemptRow], diff: &[u8]) -> String {
             section(&mut out, "test output", printable(&verdict.report).lines().map(str::to_owned));
         }
     }
+    section(&mut out, "judge", judged.into_iter());
     section(&mut out, "warnings", record.warnings.iter().map(|line| one_line(line)));
     let diff = printable(&String::from_utf8_lossy(diff));
     section(&mut out, "diff", diff.lines().map(str::to_owned));
@@ -201,6 +205,9 @@ fn head(out: &mut String, record: &RunRecord) {
     line("time", format!("{} from {}", text::duration(Duration::from_millis(record.duration_ms)), record.started_at));
     line("tokens", tokens(&record.usage));
     line("cost", format!("{} (billable {})", text::cost(record.cost), text::cost(record.billable_cost)));
+    if let Some(judge) = &record.judge {
+        line("judge cost", text::cost(judge.cost));
+    }
     let changed = record.workspace.files_changed.map_or_else(|| "-".to_owned(), |files| files.to_string());
     let lines = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
     let (added, removed) = (lines(record.workspace.lines_added), lines(record.workspace.lines_removed));

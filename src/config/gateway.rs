@@ -258,7 +258,7 @@ fn proxy(node: &Node, out: &mut Diagnostics) -> ProviderProxy {
 }
 
 /// Takes the address of a provider: a URL of a host, with no more than a path behind it.
-fn base_url(node: &Node, out: &mut Diagnostics) -> Option<String> {
+pub(super) fn base_url(node: &Node, out: &mut Diagnostics) -> Option<String> {
     let text = node.text()?;
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let fits = |host: &str| {

@@ -18,7 +18,7 @@ use super::run_file::{self, NamedOrchestrator};
 use super::shape::{check, run};
 use super::source::{Source, Span, normalize};
 use super::task_library::TaskLibrary;
-use super::{gateway, nearest, overrides, params, yaml};
+use super::{gateway, judge, nearest, overrides, params, yaml};
 
 /// What to load, and what the command line changes about it.
 #[derive(Debug, Clone, Default)]
@@ -107,6 +107,7 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
     let limits = run_file::limits(&root, &mut out);
     let (gateway, providers) = (gateway::gateway(&root, &mut out), gateway::providers(&root, &mut out));
     gateway::check_routes((&gateway, &providers), (&harnesses, &models), &root, &mut out);
+    let judge = judge::judge(&root, &providers, &tasks, &mut out);
     let repeats = root.whole_of("repeats").unwrap_or(5);
     let models_span = root.entry("models").map_or(&whole, |entry| &entry.key_span);
     let complete = !out.has_errors();
@@ -143,6 +144,7 @@ pub(crate) fn plan(request: &Request) -> Result<(RunPlan, Warnings), ConfigError
         limits,
         retry: run_file::retry(&root),
         gateway,
+        judge,
         providers,
         max_runtime: root.duration_of("max_runtime_seconds"),
         results_db: root.path_of("results_db").unwrap_or_else(|| absolute(&request.project.join("refrain.db"))),

@@ -9,6 +9,7 @@ pub use super::cell_key::KeyCache;
 use super::cell_key;
 use super::gateway::{GatewayPlan, ProviderEntry};
 use super::harness_metering::names;
+use super::judge::JudgePlan;
 use crate::domain::cell::Cell;
 use crate::domain::{CellKey, ContainerOptions, Micros, Model, ModelRole, Params, RunName, Task};
 
@@ -129,6 +130,8 @@ pub struct RunPlan {
     pub retry: RetryPlan,
     /// The gateway.
     pub gateway: GatewayPlan,
+    /// What scores open work, where the run has a judge.
+    pub judge: Option<JudgePlan>,
     /// The providers: those that every run knows, and the run's own.
     pub providers: Vec<ProviderEntry>,
     /// Bound of every attempt, over the tasks' own.

@@ -80,7 +80,7 @@ fn of(kind: &Kind) -> Json {
         }
         Kind::Section(section) => object(section),
         Kind::Map(inner) => json!({ "type": "object", "additionalProperties": of(inner) }),
-        Kind::Either(scalar, collection) => either(&of(scalar), &of(collection)),
+        Kind::Either(one, other) | Kind::ListOr(one, other) => either(&of(one), &of(other)),
     }
 }
 

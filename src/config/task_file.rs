@@ -9,6 +9,7 @@ use crate::domain::task::{EvaluateIn, HiddenTests, Phase, PhaseInput, Seed, Task
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::Node;
 use super::fields::absolute;
+use super::rubric;
 use super::shape::{check, task as shape};
 use super::source::{MAX_BYTES, Span, shown_path};
 
@@ -38,7 +39,7 @@ pub(crate) fn decode(node: &Node, folder: Option<&Path>, out: &mut Diagnostics) 
         fail_to_pass: node.texts_of("fail_to_pass"),
         pass_to_pass: node.texts_of("pass_to_pass"),
         expected_files: node.texts_of("expected_files"),
-        rubric: node.get("rubric").map(Node::to_json),
+        rubric: node.get("rubric").and_then(|node| rubric::decode(node, out)),
         timeout,
         multi_session: node.bool_of("multi_session").unwrap_or(true),
         evaluate: node.text_of("evaluate").and_then(|name| EvaluateIn::parse(&name)).unwrap_or_default(),

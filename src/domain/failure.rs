@@ -191,6 +191,12 @@ pub enum Failure {
         /// What happened.
         message: String,
     },
+    /// The judge of open work gave no usable answer: refused, unreachable, out of money, or unreadable.
+    #[error("the judge failed: {message}")]
+    Judge {
+        /// What happened.
+        message: String,
+    },
     /// The user stopped it.
     #[error("cancelled")]
     Cancelled,
@@ -215,7 +221,7 @@ impl Failure {
             | Self::HostLost
             | Self::Store { .. } => Blame::Infrastructure,
             Self::Agent { .. } | Self::Refusal { .. } | Self::Limit { .. } | Self::Timeout { .. } => Blame::Agent,
-            Self::Evaluation { .. } => Blame::Evaluation,
+            Self::Evaluation { .. } | Self::Judge { .. } => Blame::Evaluation,
             Self::Cancelled | Self::Unfunded { .. } => Blame::User,
         }
     }
@@ -256,6 +262,7 @@ impl Failure {
             | Self::Timeout { .. }
             | Self::Evaluation { .. }
             | Self::Unfunded { .. }
+            | Self::Judge { .. }
             | Self::Cancelled => false,
         }
     }
@@ -270,6 +277,7 @@ impl Failure {
             Self::Agent { .. } => ErrorClass::AgentFailure,
             Self::OrchestratorError { .. } => ErrorClass::OrchestratorError,
             Self::Evaluation { .. } => ErrorClass::Evaluation,
+            Self::Judge { .. } => ErrorClass::JudgeError,
             Self::Cancelled | Self::Unfunded { .. } => ErrorClass::Cancelled,
             _ => match self.blame() {
                 Blame::Configuration => ErrorClass::Configuration,
@@ -327,6 +335,8 @@ pub enum ErrorClass {
     Configuration,
     /// No verdict could be had.
     Evaluation,
+    /// The judge gave no usable answer.
+    JudgeError,
     /// The user stopped it.
     Cancelled,
 }
@@ -382,6 +392,7 @@ names!(ErrorClass {
     RetryExhausted => "retry_exhausted",
     Configuration => "configuration",
     Evaluation => "evaluation",
+    JudgeError => "judge_error",
     Cancelled => "cancelled",
 });
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::{AttemptId, CellKey};
 use super::failure::{ErrorClass, ExitClass, Failure};
+use super::judgement::JudgeRecord;
 use super::lifecycle::{Terminal, Transition};
 use super::money::Micros;
 use super::orchestrator::Params;
@@ -105,6 +106,9 @@ pub struct RunRecord {
     pub billable_cost: Option<Micros>,
     /// The verdict, with the evaluator's own words.
     pub verdict: Option<Verdict>,
+    /// What the judge said, where one was asked.
+    #[serde(default)]
+    pub judge: Option<JudgeRecord>,
     /// What the script returned as `note`.
     pub note: Option<String>,
     /// The script's own log lines, oldest first, cut to size.

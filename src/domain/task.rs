@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::names;
 use super::model::ModelRole;
+use super::rubric::Rubric;
 
 /// What kind of task it is; decides pairing with models, the default orchestrator and the evaluator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -174,7 +175,7 @@ pub struct Task {
     /// Files that must exist in the end.
     pub expected_files: Vec<String>,
     /// What a judge looks for.
-    pub rubric: Option<serde_json::Value>,
+    pub rubric: Option<Rubric>,
     /// The limit of the whole attempt, setup and evaluation apart.
     pub timeout: Duration,
     /// Whether more than one session makes sense.

@@ -14,7 +14,7 @@ use super::checkpoints::Checkpoints;
 use super::claims::Claim;
 use super::ending::{self, ScriptEnd};
 use super::error::EngineError;
-use super::finish::{self, Finish};
+use super::finish::Finish;
 use super::journal::Past;
 use super::journey::Journey;
 use super::keepsake::{self, Keepsake, clear_scratch};
@@ -24,11 +24,10 @@ use super::services::CellContext;
 use super::session::SessionBook;
 use super::spaces::Spaces;
 use super::world::{Attempt, Deadline, describe, lock};
-use super::{checks, setup};
+use super::{evaluation, setup};
 use crate::config::RunPlan;
 use crate::domain::failure::Timer;
-use crate::domain::{AttemptId, AttemptState, EventKind, Failure, RunRecord, SessionRecord, Verdict};
-use crate::evaluator::{EvaluationError, EvaluationInput};
+use crate::domain::{AttemptId, AttemptState, EventKind, Failure, RunRecord, SessionRecord};
 use crate::runtime::Environment;
 use crate::script::{ScriptEnd as LuaEnd, ScriptErrorKind, ScriptJob, ScriptLimits, StopHandle};
 use crate::workspace::{Collected, Seeded, collect, collected_before, place};
@@ -248,11 +247,12 @@ async fn conclude(
     match judged {
         Err(failure) => return Some(failure),
         Ok(None) => {}
-        Ok(Some(collected)) => match judge(context, ready, attempt, collected).await {
-            Ok(verdict) => finish.verdict = Some(verdict),
+        Ok(Some(collected)) => {
+            let evaluated = evaluation::evaluate(context, ready, attempt, collected).await;
+            (finish.verdict, finish.judge) = (evaluated.verdict, evaluated.judge);
             // A cause that is on record already stays the cause.
-            Err(failure) => cause = cause.or(Some(failure)),
-        },
+            cause = cause.or(evaluated.failure);
+        }
     }
     finish.take(collected.as_ref(), &ready.seeded);
     if let Err(failure) = journey.step(AttemptState::Finalizing) {
@@ -374,45 +374,4 @@ async fn collect_tree(
         }
         () = attempt.context.cancel.kill_token().cancelled() => Err(Failure::Cancelled),
     }
-}
-
-/// Judges the collected tree.
-async fn judge(
-    context: &CellContext,
-    ready: &Ready,
-    attempt: &Attempt,
-    collected: &Collected,
-) -> Result<Verdict, Failure> {
-    let services = &context.services;
-    let task = &services.plan.tasks[context.cell().task];
-    let stop = context.cancel.kill_token();
-    let checks_pass = if task.checks.is_empty() {
-        None
-    } else {
-        let bound = services.plan.limits.evaluation_timeout;
-        let workspace = ready.env.workspace();
-        let report = checks::run(&*ready.env, workspace, &task.checks, bound, &services.redactor, stop).await;
-        report.ok().map(|report| report.ok)
-    };
-    let scratch = attempt.scratch.join("evaluation");
-    let input = EvaluationInput {
-        task,
-        attempt: &attempt.id,
-        tree: &collected.tree,
-        base: Some(&ready.seeded.tree),
-        scratch: &scratch,
-        changed: collected.changed,
-        checks_pass,
-        runtime: &*services.runtime,
-        environment: &*ready.env,
-        image: context.image(),
-        container: &setup::container(context),
-        stop,
-    };
-    let verdict = services.evaluator.evaluate(input).await.map_err(|error| match error {
-        EvaluationError::Cancelled => Failure::Cancelled,
-        EvaluationError::Runtime(error) => Failure::Runtime { message: describe(&error) },
-        error => Failure::Evaluation { message: services.redactor.redact(&describe(&error)).into_string() },
-    })?;
-    Ok(finish::redact_verdict(verdict, &services.redactor))
 }

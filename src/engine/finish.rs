@@ -12,7 +12,7 @@ use super::services::{CellContext, Services};
 use super::spool::Ends;
 use super::world::CutOffStarts;
 use crate::domain::record::{Inputs, RECORD_SCHEMA, WorkspaceRecord};
-use crate::domain::{AttemptId, CellKey, Failure, RunRecord, SessionRecord, Usage, Verdict};
+use crate::domain::{AttemptId, CellKey, Failure, JudgeRecord, RunRecord, SessionRecord, Usage, Verdict};
 use crate::redact::Redactor;
 use crate::store::{ResultExtra, record_file};
 use crate::workspace::{Collected, Seeded};
@@ -39,6 +39,8 @@ pub(crate) struct Finish {
     pub(crate) script_log: Vec<String>,
     pub(crate) note: Option<String>,
     pub(crate) verdict: Option<Verdict>,
+    /// What the judge said.
+    pub(crate) judge: Option<JudgeRecord>,
     pub(crate) warnings: Vec<String>,
     /// How the streams of the last session end.
     pub(crate) streams: Ends,
@@ -66,6 +68,7 @@ impl Finish {
             script_log: Vec::new(),
             note: None,
             verdict: None,
+            judge: None,
             warnings: Vec::new(),
             streams: Ends::default(),
             workspace: WorkspaceRecord::default(),
@@ -141,6 +144,7 @@ impl Finish {
             cost,
             billable_cost: billable,
             verdict: self.verdict,
+            judge: self.judge,
             note: self.note,
             script_log: self.script_log,
             transitions,

@@ -27,13 +27,15 @@ pub struct Metering(Option<Running>);
 
 struct Running {
     gateway: Gateway,
-    doors: GatewayDoors,
+    /// Where sessions come in; none where it is there for a judge alone.
+    doors: Option<GatewayDoors>,
     /// What this start's sessions have cost through it, as far as it is known, in micro-dollars.
     cost: Arc<AtomicI64>,
 }
 
 impl Metering {
-    /// Starts a gateway whose exchanges are kept in `store`, and on a cassette or played from one where there is one.
+    /// Starts a gateway whose exchanges are kept in `store`, and on a cassette or played from one where there is one. Where
+    /// it is not `for_sessions`, they go by themselves: it is there for the host's own requests.
     ///
     /// # Errors
     ///
@@ -42,6 +44,7 @@ impl Metering {
         options: GatewayOptions,
         store: Store,
         cassette: Option<Cassette>,
+        for_sessions: bool,
     ) -> Result<Self, GatewayError> {
         let recorder = Arc::new(StoreRecorder { store });
         let gateway = Gateway::start_with_cassette(options, recorder, b"", cassette).await?;
@@ -52,12 +55,18 @@ impl Metering {
                 Listen::Unix(path) => doors.unix = Some(path.clone()),
             }
         }
+        let doors = for_sessions.then_some(doors);
         Ok(Self(Some(Running { gateway, doors, cost: Arc::default() })))
     }
 
-    /// Returns where it listens; `None` where there is none.
+    /// Returns where sessions come in; `None` where none does.
     pub(crate) fn doors(&self) -> Option<GatewayDoors> {
-        self.0.as_ref().map(|running| running.doors.clone())
+        self.0.as_ref()?.doors.clone()
+    }
+
+    /// Returns the gateway itself, for the host's own requests.
+    pub(crate) fn gateway(&self) -> Option<&Gateway> {
+        self.0.as_ref().map(|running| &running.gateway)
     }
 
     /// Ends it, once nothing of the run needs it any more.
@@ -145,7 +154,7 @@ impl Metered {
 pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<Option<Metered>, Failure> {
     let services = &attempt.context.services;
     let (plan, model) = (&services.plan, begins.model);
-    let Some(running) = &services.metering.0 else { return Ok(None) };
+    let Some(running) = services.metering.0.as_ref().filter(|running| running.doors.is_some()) else { return Ok(None) };
     let entry = plan.harnesses.iter().find(|entry| entry.name == begins.harness);
     if entry.is_none_or(|entry| plan.route(entry, model) != Route::Gateway) {
         return Ok(None);

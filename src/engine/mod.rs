@@ -16,11 +16,14 @@ pub(crate) mod desk;
 pub mod dispatcher;
 pub(crate) mod ending;
 pub mod error;
+pub(crate) mod evaluation;
 pub mod events;
 pub mod executor;
 pub(crate) mod finish;
 pub(crate) mod journal;
 pub(crate) mod journey;
+#[cfg(feature = "gateway")]
+pub mod judging;
 pub(crate) mod keepsake;
 pub(crate) mod lease;
 #[cfg(feature = "gateway")]

@@ -14,6 +14,7 @@ mod answer;
 mod capability;
 mod capture;
 pub mod cassette;
+mod client;
 mod entry;
 mod error;
 mod forward;
@@ -39,6 +40,7 @@ mod upload;
 mod upstream;
 
 pub use capability::Capability;
+pub use client::{PostError, Reply};
 pub use error::GatewayError;
 pub use options::{Bounds, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
 pub use proxies::{Proxies, ProxyChoice};

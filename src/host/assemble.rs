@@ -166,7 +166,10 @@ fn refuse_unpriced(prices: &PriceTable, plan: &RunPlan) -> Result<(), Error> {
             || plan.gateway.cassette != CassetteMode::Replay
                 && plan.harnesses.iter().any(|entry| plan.route(entry, model) == Route::Gateway)
     };
-    let unpriced = plan.models.iter().find(|model| prices.find(&model.name).is_none() && counted(model));
+    // A judge always goes through the gateway; of the ceilings the budget alone is also its own.
+    let judge = plan.judge.as_ref().filter(|_| plan.asks_a_judge() && plan.budget.is_some()).map(|judge| &judge.model);
+    let models = plan.models.iter().filter(|model| counted(model)).chain(judge);
+    let unpriced = models.into_iter().find(|model| prices.find(&model.name).is_none());
     match unpriced {
         Some(model) => Err(EngineError::Unpriced { model: model.name.clone(), ceiling }.into()),
         None => Ok(()),
@@ -232,7 +235,8 @@ impl ScriptFiles for Embedded {
 }
 
 fn keys(parts: &Parts, plan: &RunPlan) -> HashMap<String, String> {
-    let named = plan.models.iter().filter_map(|model| plan.key_variable(model));
+    let judge = plan.judge.as_ref().map(|judge| &judge.model);
+    let named = plan.models.iter().chain(judge).filter_map(|model| plan.key_variable(model));
     named.filter_map(|name| Some((name.to_owned(), parts.environment.get(name)?.clone()))).collect()
 }
 

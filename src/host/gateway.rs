@@ -1,7 +1,7 @@
 //! The gateway of a run, started before its first cell.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use super::builder::Parts;
@@ -33,7 +33,7 @@ pub(super) struct Around<'a> {
 /// Starts the gateway of a run, if any of its sessions goes through one.
 pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> Result<Metering, Error> {
     if !plan.uses_gateway() {
-        return Ok(Metering::default());
+        return for_a_judge(parts, plan, around).await;
     }
     let doors = match around.runtime.gateway_doors(plan.container.network, &around.layout.scratch_root()).await {
         Ok(doors) => doors,
@@ -43,14 +43,32 @@ pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> 
         }
         Err(error) => {
             tracing::warn!(%error, "sessions go past the gateway");
-            return Ok(Metering::default());
+            return for_a_judge(parts, plan, around).await;
         }
     };
     let listen = listen(plan, &doors);
     if listen.is_empty() {
         // Environments without any way out ask no provider either.
+        return for_a_judge(parts, plan, around).await;
+    }
+    listening(parts, plan, around, (listen, true)).await
+}
+
+/// Starts a gateway that sessions do not go through, where the run's judge needs one.
+async fn for_a_judge(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> Result<Metering, Error> {
+    if !plan.asks_a_judge() {
         return Ok(Metering::default());
     }
+    let own = Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
+    listening(parts, plan, around, (vec![own], false)).await
+}
+
+async fn listening(
+    parts: &Parts,
+    plan: &RunPlan,
+    around: Around<'_>,
+    (listen, for_sessions): (Vec<Listen>, bool),
+) -> Result<Metering, Error> {
     let cassette = cassette(plan, around.redactor)?;
     let options = GatewayOptions {
         listen,
@@ -63,7 +81,7 @@ pub(super) async fn start(parts: &Parts, plan: &RunPlan, around: Around<'_>) -> 
         proxies: Proxies::from_variables(|name| parts.environment.get(name).cloned()),
         bodies: (plan.gateway.record == Recording::Bodies).then_some(BODY_LIMIT),
     };
-    Metering::start(options, around.store.clone(), cassette).await.map_err(failed)
+    Metering::start(options, around.store.clone(), cassette, for_sessions).await.map_err(failed)
 }
 
 /// Opens the cassette that the run records on or plays.
@@ -140,7 +158,7 @@ fn providers(plan: &RunPlan) -> Vec<Provider> {
             proxy: proxy_choice(&known.proxy),
         })
         .collect();
-    for model in &plan.models {
+    for model in plan.models.iter().chain(plan.judge.as_ref().map(|judge| &judge.model)) {
         let Some(place) = place_of(model) else { continue };
         if !all.iter().any(|known| known.name == model.provider) {
             let (name, base_url) = (model.provider.clone(), place.to_owned());

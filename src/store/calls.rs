@@ -189,7 +189,7 @@ impl Store {
 }
 
 /// Books what is known, and an unknown amount beside it where that may not be all.
-fn book_sums(tx: &Connection, entry: &LedgerEntry, sums: &CallSums, exempt: bool) -> Result<(), Fault> {
+pub(super) fn book_sums(tx: &Connection, entry: &LedgerEntry, sums: &CallSums, exempt: bool) -> Result<(), Fault> {
     let nothing = exempt.then_some(Micros::ZERO);
     let whole = LedgerEntry { amount: None, billable: nothing, ..entry.clone() };
     if sums.calls == 0 {

@@ -15,6 +15,9 @@ pub const RECORD_FILE: &str = "run_record.json";
 /// The file name of an attempt's whole diff.
 pub const DIFF_FILE: &str = "diff.patch";
 
+/// The file name of what an attempt's judge was asked.
+pub const JUDGE_PROMPT_FILE: &str = "judge_prompt.txt";
+
 /// The longest readable part of a folder's name; with the hash it stays far below what file systems allow.
 const READABLE: usize = 80;
 
@@ -71,6 +74,18 @@ impl Layout {
     #[must_use]
     pub fn diff_path(&self, attempt: &AttemptId) -> PathBuf {
         self.attempt(attempt).join(DIFF_FILE)
+    }
+
+    /// Returns where lies what the judge of an attempt was asked.
+    #[must_use]
+    pub fn judge_prompt_path(&self, attempt: &AttemptId) -> PathBuf {
+        self.attempt(attempt).join(JUDGE_PROMPT_FILE)
+    }
+
+    /// Returns where lies how far a judge agrees with people, by what the judge is known by.
+    #[must_use]
+    pub fn calibration_path(&self, version: &str) -> PathBuf {
+        self.root.join("calibrations").join(format!("{}.json", external(version, READABLE)))
     }
 
     /// Returns the folder for what only lives as long as an attempt's environment: homes, workspaces, spools.

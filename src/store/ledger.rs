@@ -200,13 +200,14 @@ impl Store {
     }
 
     /// Returns what a cell has cost as far as it is known, but for the sessions of one attempt that are on record: those
-    /// of earlier attempts, and what hosts of this one that died have spent.
+    /// of earlier attempts, and what hosts of this one that died have spent. Judges are no part of it.
     pub fn cell_spent_beside(&self, attempt: &AttemptId) -> Ticket<Micros> {
         let attempt = attempt.clone();
         self.read(move |tx| {
             let mut sum = tx.prepare_cached(
                 "SELECT coalesce(sum(amount_micros), 0) FROM ledger
-                 WHERE run_name = ?1 AND cell_id = ?2 AND kind = 'spend' AND (attempt <> ?3 OR instr(reference, ' ') > 0)",
+                 WHERE run_name = ?1 AND cell_id = ?2 AND kind = 'spend' AND reference NOT LIKE 'judge%'
+                   AND (attempt <> ?3 OR instr(reference, ' ') > 0)",
             )?;
             let whose = params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number];
             Ok(Micros::new(sum.query_row(whose, |row| row.get(0))?))
@@ -249,12 +250,15 @@ impl Store {
 
     /// Returns what attempts at cells with this model and task have cost, over all runs: the history for estimates. Of each
     /// cell it is the last attempt, where it ended by the agent's doing and held a session; another one tells nothing of
-    /// what an agent spends.
+    /// what an agent spends. With it goes what its judge cost.
     pub fn cost_history(&self, model: &str, task: &str) -> Ticket<Vec<Micros>> {
         let (model, task) = (model.to_owned(), task.to_owned());
         self.read(move |tx| {
             let mut statement = tx.prepare_cached(
-                "SELECT a.total_cost_micros FROM run_results AS r
+                "SELECT a.total_cost_micros + (SELECT coalesce(sum(l.amount_micros), 0) FROM ledger AS l
+                   WHERE l.run_name = r.run_name AND l.cell_id = r.cell_id AND l.attempt = r.attempt
+                     AND l.kind = 'spend' AND l.reference LIKE 'judge%')
+                 FROM run_results AS r
                  JOIN attempts AS a ON a.run_name = r.run_name AND a.cell_id = r.cell_id AND a.attempt = r.attempt
                  WHERE r.model = ?1 AND r.task_id = ?2 AND a.total_cost_micros IS NOT NULL AND r.num_sessions > 0
                    AND r.terminal_state IN ('completed', 'failed', 'timeout')

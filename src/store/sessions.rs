@@ -80,7 +80,8 @@ pub(super) fn billed(tx: &Connection, attempt: &AttemptId) -> Result<Micros, Fau
     let sum = tx
         .prepare_cached(
             "SELECT coalesce(sum(billable_micros), 0) FROM ledger
-             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND instr(reference, ' ') = 0",
+             WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend' AND instr(reference, ' ') = 0
+               AND reference NOT LIKE 'judge%'",
         )?
         .query_row(params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number], |row| row.get(0))?;
     Ok(Micros::new(sum))

@@ -178,9 +178,9 @@ pub(super) fn refresh(tx: &Connection, id: &AttemptId) -> Result<(), Fault> {
     tx.prepare_cached(
         "UPDATE attempts SET
            total_cost_micros = (SELECT sum(amount_micros) FROM ledger AS l WHERE l.run_name = ?1 AND l.cell_id = ?2
-             AND l.attempt = ?3 AND l.kind = 'spend'),
+             AND l.attempt = ?3 AND l.kind = 'spend' AND l.reference NOT LIKE 'judge%'),
            billable_micros = (SELECT sum(billable_micros) FROM ledger AS l WHERE l.run_name = ?1 AND l.cell_id = ?2
-             AND l.attempt = ?3 AND l.kind = 'spend')
+             AND l.attempt = ?3 AND l.kind = 'spend' AND l.reference NOT LIKE 'judge%')
          WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3
            AND NOT EXISTS (SELECT 1 FROM ledger AS l WHERE l.run_name = ?1 AND l.cell_id = ?2 AND l.attempt = ?3
              AND l.kind = 'spend' AND l.amount_micros IS NULL)",

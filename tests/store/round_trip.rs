@@ -7,12 +7,13 @@ use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use refrain::domain::failure::{LimitKind, ProviderFault, Timer};
+use refrain::domain::judgement::{CriterionScore, JudgeAnswer};
 use refrain::domain::record::{Inputs, WorkspaceRecord};
 use refrain::domain::session::SessionEnd;
 use refrain::domain::verdict::TestResult;
 use refrain::domain::{
-    CellKey, ErrorClass, ExitClass, Failure, FromLog, Micros, ModelRole, ParamValue, PriceSource, RunRecord,
-    SessionRecord, Terminal, TestStatus, Usage, UsageSource, Verdict,
+    CellKey, ErrorClass, ExitClass, Failure, FromLog, JudgeRecord, Micros, ModelRole, ParamValue, PriceSource,
+    RunRecord, SessionRecord, Terminal, TestStatus, Usage, UsageSource, Verdict,
 };
 use refrain::store::{ResultExtra, Store};
 
@@ -163,6 +164,22 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn judge()(
+        (version, raw, error, cut) in (text(), text(), of(text()), vec(text(), 0..2)),
+        (score, points, usage, cost) in (of(0.0..=1.0f64), of(vec(0.0..10.0f64, 0..3)), usage(), money()),
+    ) -> JudgeRecord {
+        let criteria = points.iter().flatten().map(|points| CriterionScore {
+            name: raw.clone(), points: *points, of: 10, lowest: *points, highest: *points, reason: raw.clone(),
+        });
+        JudgeRecord {
+            model: version.clone(), provider: raw.clone(), version, rubric_version: 3, pass_score: 0.5, score, spread: score,
+            criteria: criteria.collect(), error: error.clone(), usage, cost, exempt: false, cut, warnings: vec![raw.clone()],
+            answers: vec![JudgeAnswer { sample: 1, attempt: 2, points, error, raw }],
+        }
+    }
+}
+
+prop_compose! {
     fn record()(
         (cell, number, key) in (text(), 1u32.., text()),
         (inputs, workspace, usage, verdict, failure) in (inputs().boxed(), workspace().boxed(), usage().boxed(), of(verdict()).boxed(), of(failure()).boxed()),
@@ -172,14 +189,14 @@ prop_compose! {
         (solved, duration_ms) in any::<(Option<bool>, u64)>(),
         (started_at, finished_at) in (moment(), moment()),
         sessions in (session(1).boxed(), session(2).boxed(), 0usize..3).prop_map(|(a, b, n)| vec![a, b].into_iter().take(n).collect()),
-        (cost, billable_cost, note) in (money(), money(), of(text())),
+        (cost, billable_cost, note, judge) in (money(), money(), of(text()), of(judge()).boxed()),
         (script_log, warnings) in (vec(text(), 0..2), vec(text(), 0..2)),
     ) -> RunRecord {
         RunRecord {
             schema: 1, refrain_version: "0.1.0".to_owned(), attempt: attempt("nightly", &cell, number),
             cell_key: CellKey::new(key), inputs, terminal, exit_class, error_class, failure, solved, started_at,
-            finished_at, duration_ms, workspace, sessions, usage, cost, billable_cost, verdict, note, script_log,
-            transitions: steps(terminal), warnings,
+            finished_at, duration_ms, workspace, sessions, usage, cost, billable_cost, verdict, judge, note,
+            script_log, transitions: steps(terminal), warnings,
         }
     }
 }

@@ -148,6 +148,7 @@ pub(crate) fn record(id: &AttemptId, exit_class: ExitClass, sessions: Vec<Sessio
         billable_cost: cost,
         sessions,
         verdict: None,
+        judge: None,
         note: None,
         script_log: Vec::new(),
         transitions: steps(terminal),

@@ -93,6 +93,10 @@ pub(crate) fn of_kind(node: &Node, key_span: &Span, name: &str, kind: &Kind, out
         Kind::List { of, empty } => list(node, key_span, name, of, *empty, out),
         Kind::Section(inner) => section(node, inner, &node.span, out),
         Kind::Map(of) => map(node, name, of, out),
+        Kind::ListOr(list, mapping) => {
+            let is_list = matches!(node.value, Value::List(_));
+            of_kind(node, key_span, name, if is_list { list } else { mapping }, out);
+        }
         Kind::Either(scalar, collection) => {
             let is_collection = matches!(node.value, Value::List(_) | Value::Map(_));
             of_kind(node, key_span, name, if is_collection { collection } else { scalar }, out);

@@ -61,6 +61,8 @@ pub(crate) enum Kind {
     Map(&'static Kind),
     /// A scalar of the first kind, or a collection of the second.
     Either(&'static Kind, &'static Kind),
+    /// A list of the first kind, or a mapping of the second.
+    ListOr(&'static Kind, &'static Kind),
 }
 
 /// Declares a key that must be there.

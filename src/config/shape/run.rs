@@ -1,6 +1,7 @@
 //! The run file.
 
 use super::{Kind, Section, optional, required};
+use crate::config::judge::JudgeInterface;
 use crate::domain::{Network, Pull};
 
 /// `runs/*.yaml`.
@@ -49,6 +50,7 @@ pub(crate) const RUN: Section = Section {
             Kind::Map(&Kind::Section(&PROVIDER)),
             "Providers by their names, beside `anthropic`, `openai`, `gemini` (or `google`) and `openrouter`.",
         ),
+        optional("judge", Kind::Section(&JUDGE), "What scores the work on `open_ended` tasks that have a rubric."),
         optional("gateway_host", Kind::Line, "The same as `gateway.host`."),
         optional("gateway_port", Kind::Whole { min: 0, max: 65_535 }, "The same as `gateway.port`."),
         optional("gateway_db", Kind::Path, "Database of `refrain gateway`; a run's traffic is with its results."),
@@ -83,6 +85,38 @@ pub(crate) const GATEWAY: Section = Section {
             "matching",
             Kind::Choice(&["exact", "shape"]),
             "Which answer of the tape a request gets: that of an equal one (`exact`), else of one built alike (`shape`).",
+        ),
+    ],
+};
+
+/// `judge`.
+pub(crate) const JUDGE: Section = Section {
+    name: "judge",
+    fields: &[
+        required("model", Kind::Line, "The provider's id of the judge's model."),
+        required("provider", Kind::Line, "The provider."),
+        optional("api_key_env", Kind::Variable, "Name of the environment variable that holds the key; never the key."),
+        optional("base_url", Kind::Line, "Where the provider is for the judge, over its own address."),
+        optional(
+            "interface",
+            Kind::Choice(JudgeInterface::NAMES),
+            "How it is asked (by the provider; `openai_chat` where that is not a known one).",
+        ),
+        optional("cost_mode", Kind::Choice(&["platform", "subscription"]), "Who pays (`platform`: by token)."),
+        optional("samples", Kind::Whole { min: 1, max: 99 }, "How many answers the score is the median of (1)."),
+        optional("retries", Kind::Whole { min: 0, max: 20 }, "Further tries at an answer that could not be used (2)."),
+        optional("timeout", Kind::Duration, "Bound of one request (5m)."),
+        optional("max_cost", Kind::Money, "Most dollars for the judgement of one attempt."),
+        optional("max_tokens", Kind::Whole { min: 64, max: 1_000_000 }, "Most tokens of an answer (8192)."),
+        optional(
+            "evidence_bytes",
+            Kind::Whole { min: 1024, max: 10_000_000 },
+            "Most bytes that it is shown of the diff, and of each chosen file (60000).",
+        ),
+        optional(
+            "min_agreement",
+            Kind::Positive { max: 1.0 },
+            "Refuse to start unless `refrain calibrate` found at least this agreement for the judge and each rubric.",
         ),
     ],
 };

@@ -45,7 +45,11 @@ pub(crate) const TASK: Section = Section {
         optional("fail_to_pass", TEXTS, "Ids of tests that fail before and must pass after."),
         optional("pass_to_pass", TEXTS, "Ids of tests that pass before and must still pass."),
         optional("expected_files", Kind::List { of: &Kind::Inside, empty: true }, "Files that must exist in the end."),
-        optional("rubric", Kind::Any, "What a judge looks for."),
+        optional(
+            "rubric",
+            Kind::Either(&Kind::Text, &Kind::ListOr(&CRITERIA, &Kind::Section(&RUBRIC))),
+            "What a judge scores open work by: a question, a list of criteria, or both with their settings.",
+        ),
         optional("timeout_seconds", Kind::Duration, "Limit of the attempt, setup and evaluation apart (600)."),
         optional("multi_session", Kind::Bool, "Whether more than one session makes sense (true)."),
         optional("evaluate", Kind::Choice(&["fresh", "same"]), "In which environment the tests run (`fresh`)."),
@@ -55,6 +59,40 @@ pub(crate) const TASK: Section = Section {
             Kind::List { of: &Kind::Section(&PHASE), empty: true },
             "The phases of a `multi_phase` task.",
         ),
+    ],
+};
+
+/// `rubric` in its long form.
+pub(crate) const RUBRIC: Section = Section {
+    name: "rubric",
+    fields: &[
+        optional("version", Kind::Whole { min: 1, max: 1_000_000 }, "Its version, for people (1)."),
+        required("criteria", CRITERIA, "What is scored."),
+        optional(
+            "pass_score",
+            Kind::Positive { max: 1.0 },
+            "The least score, from 0 to 1, that solves the task (0.5).",
+        ),
+        optional(
+            "files",
+            Kind::List { of: &Kind::Inside, empty: true },
+            "Files of the final tree that the judge is shown whole, beside the diff.",
+        ),
+    ],
+};
+
+const CRITERIA: Kind = Kind::List { of: &Kind::Section(&CRITERION), empty: false };
+
+/// `rubric.criteria[]`.
+const CRITERION: Section = Section {
+    name: "criterion",
+    fields: &[
+        optional("name", Kind::Name, "Unique in the rubric (made from the question)."),
+        optional("question", Kind::Text, "What is asked of the work."),
+        optional("criterion", Kind::Text, "The same as `question`."),
+        optional("weight", Kind::Positive { max: 1_000_000.0 }, "What it counts, beside the others (1)."),
+        optional("points", Kind::Whole { min: 1, max: 100 }, "The most points; the least is 0 (10)."),
+        optional("anchors", Kind::Map(&Kind::Text), "What single numbers of points look like: `0: …`, `10: …`."),
     ],
 };
 
