@@ -20,10 +20,11 @@ CASES = ("plain", "cached", "reasoning", "resumed", "subagent", "429", "401", "c
 SUBAGENTS = ("claude-code", "opencode")
 RESUMES = ("claude-code", "codex", "opencode")
 
-# The agent is the process right below the host; the command that it was told to run finds it from below.
+# The agent is the process right below the host; the command that it was told to run finds it from below. Where the host goes
+# by another name, nothing is killed.
 KILL = (
     "p=$$; while q=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$p/status); [ \"$q\" -gt 1 ]; do "
-    "case $(cat /proc/$q/comm) in refrain*) break;; esac; p=$q; done; kill -9 $p"
+    "case $(cat /proc/$q/comm) in refrain*) kill -9 $p; break;; esac; p=$q; done"
 )
 # Seconds that an attempt has in the case that runs into its limit: long enough to get to the fault, also beside others.
 HANG_LIMITS = {"claude-code": 40, "codex": 40, "opencode": 80, "mini-swe-agent": 80}
