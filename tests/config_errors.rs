@@ -156,7 +156,7 @@ fn no_rendering_holds_a_key() {
 #[test]
 fn every_message_of_the_sources_has_a_case() {
     // What only the operating system can bring about, what is said of the rest of a long list, what `refrain check` shows
-    // alone, and what takes a host with a harness of its own.
+    // alone, and what takes a host with a harness of its own, or another build.
     let exempt = [
         "cannot read",
         "more problems are not shown",
@@ -164,6 +164,7 @@ fn every_message_of_the_sources_has_a_case() {
         "the run file has no `name`",
         "must be given, and nothing says what it is",
         "is the host's, and goes by its own name",
+        "and this build of refrain has none",
     ];
     let shown: Vec<String> = cases::all()
         .iter()
@@ -173,7 +174,8 @@ fn every_message_of_the_sources_has_a_case() {
     let mut missing = Vec::new();
     let literals = literals(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config"));
     assert!(literals.len() > 60, "the messages were found");
-    for (file, literal) in literals {
+    // What `refrain calibrate` says of its examples is tested with it.
+    for (file, literal) in literals.into_iter().filter(|(file, _)| file != "examples.rs") {
         let parts: Vec<&str> = split_placeholders(&literal);
         let covered = shown.iter().any(|message| holds_in_order(message, &parts));
         if !covered && !exempt.iter().any(|text| literal.contains(text)) {

@@ -19,9 +19,9 @@ pub(super) const USAGE: u8 = 2;
 pub(super) const RUNTIME: u8 = 3;
 /// The store cannot be read or written.
 pub(super) const STORE: u8 = 4;
-/// `--fail-under` was missed.
+/// `--fail-under` was missed, or `calibrate --min-agreement`.
 pub(super) const THRESHOLD: u8 = 10;
-/// Some cells ended in an error that is not the agent's.
+/// Some cells ended in an error that is not the agent's; `calibrate`: an example has no score.
 pub(super) const ERRORED: u8 = 11;
 /// Cells were skipped for lack of budget.
 pub(super) const BUDGET: u8 = 12;

@@ -3,6 +3,8 @@
 //! Data goes to standard output, everything else to standard error. Errors say what happened, then why, then a hint.
 
 #[cfg(feature = "gateway")]
+mod calibrate;
+#[cfg(feature = "gateway")]
 mod canary;
 mod cancel;
 mod check;
@@ -70,6 +72,8 @@ enum Command {
     Cancel(cancel::Args),
     Results(results::Args),
     Show(show::Args),
+    #[cfg(feature = "gateway")]
+    Calibrate(calibrate::Args),
     Export(export::Args),
     Replay(replay::Args),
     Reparse(reparse::Args),
@@ -195,6 +199,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Cancel(args) => cancel::main(&args),
         Command::Results(args) => results::main(&args),
         Command::Show(args) => show::main(&args),
+        #[cfg(feature = "gateway")]
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::Export(args) => export::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Reparse(args) => reparse::main(&args),

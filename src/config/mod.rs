@@ -12,6 +12,7 @@ mod cell_key;
 mod content_hash;
 mod diagnostic;
 mod document;
+pub mod examples;
 mod fields;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! JSON Schemas of the four formats, made from the same tables that check them.
+//! JSON Schemas of the formats that people write, made from the same tables that check them.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -12,6 +12,7 @@ pub fn all() -> Vec<(&'static str, Json)> {
         ("task.schema.json", document("Refrain task file", either(&object(&task::LIBRARY), &object(&task::TASK)))),
         ("orchestrator.schema.json", document("Refrain orchestrator manifest", orchestrator())),
         ("harness.schema.json", document("Refrain harness manifest", object(&manifest::HARNESS))),
+        ("example.schema.json", document("Refrain calibration example", object(&task::EXAMPLE))),
     ]
 }
 

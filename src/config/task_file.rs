@@ -140,7 +140,7 @@ fn phase_names(node: &Node, out: &mut Diagnostics) {
 }
 
 /// A text on several lines is meant as it is; a single line names a file.
-fn text_or_file(node: &Node, key: &str, out: &mut Diagnostics) -> Option<String> {
+pub(super) fn text_or_file(node: &Node, key: &str, out: &mut Diagnostics) -> Option<String> {
     let value = node.get(key)?;
     let text = value.text()?;
     if text.trim_end().contains('\n') || text.trim().is_empty() {

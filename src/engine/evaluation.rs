@@ -20,6 +20,9 @@ use crate::workspace::Collected;
 /// Tests that did not pass which a judge is told of.
 const NAMED_TESTS: usize = 50;
 
+/// The most bytes of a chosen file that are read, whatever is shown of them.
+const LONGEST_FILE: u64 = 16 << 20;
+
 /// What came of evaluating.
 #[derive(Default)]
 pub(crate) struct Evaluated {
@@ -46,7 +49,7 @@ pub(crate) async fn evaluate(
     let task = &services.plan.tasks[context.cell().task];
     let scored = services.plan.judge_of(task).zip(task.rubric.as_ref());
     // Tests may be laid over these files later.
-    let files = scored.map(|(judge, rubric)| chosen(&collected.tree, rubric, judge, &services.redactor));
+    let files = scored.map(|(_, rubric)| chosen(&collected.tree, rubric, &services.redactor));
     let report = visible_checks(context, ready, task).await;
     let structure = if scored.is_some() && has_no_structure(task) {
         Ok(untested(collected.changed))
@@ -183,13 +186,11 @@ fn with_score(structure: Verdict, record: &JudgeRecord) -> Verdict {
 }
 
 /// Reads the files that a rubric chooses. Links are not followed: they may lead anywhere.
-fn chosen(tree: &Path, rubric: &Rubric, judge: &JudgePlan, redactor: &Redactor) -> Vec<(String, Option<String>)> {
-    // More than is shown, so that what is left out can be counted; not more than a reader would ever want.
-    let most = judge.evidence_bytes as u64 * 4;
+fn chosen(tree: &Path, rubric: &Rubric, redactor: &Redactor) -> Vec<(String, Option<String>)> {
     let read = |path: &String| {
         let found = overlay::entry(tree, Path::new(path.as_str())).filter(std::fs::Metadata::is_file)?;
         let mut bytes = Vec::new();
-        File::open(tree.join(path)).ok()?.take(most.min(found.len())).read_to_end(&mut bytes).ok()?;
+        File::open(tree.join(path)).ok()?.take(LONGEST_FILE.min(found.len())).read_to_end(&mut bytes).ok()?;
         Some(redactor.redact(&String::from_utf8_lossy(&bytes)).into_string())
     };
     rubric.files.iter().map(|path| (path.clone(), read(path))).collect()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::metering;
 use super::services::CellContext;
 use super::world::{Attempt, describe};
 use crate::config::gateway::place_of;
@@ -50,7 +51,10 @@ pub(crate) async fn judge(
     let services = &context.services;
     let prompt = Prompt::new(&evidence, rubric);
     keep(context, attempt, &prompt);
-    let guard = Arc::new(JudgeGuard { limit: limit(context, attempt, plan).await.map_err(unkept)? });
+    let guard = Arc::new(JudgeGuard {
+        limit: limit(context, attempt, plan).await.map_err(unkept)?,
+        allow_unpriced: context.services.plan.allow_unpriced,
+    });
     let Some(gateway) = services.metering.gateway() else {
         return Err(Failure::Judge { message: "no gateway runs to ask it through".to_owned() });
     };
@@ -143,12 +147,18 @@ fn record((plan, rubric): (&JudgePlan, &Rubric), asked: Asked, (evidence, sums):
 pub struct JudgeGuard {
     /// The most that it may cost.
     pub limit: Option<Micros>,
+    /// Whether a judge without a price may be asked all the same.
+    pub allow_unpriced: bool,
 }
 
 impl Guard for JudgeGuard {
     fn refuses(&self, totals: &Totals) -> Option<String> {
         let (limit, spent) = (self.limit?, totals.charged());
         (spent >= limit).then(|| format!("cost limit of {limit} reached by the judge: {spent} spent"))
+    }
+
+    fn refuses_unpriced(&self, model: Option<&str>) -> Option<String> {
+        self.limit.filter(|_| !self.allow_unpriced).map(|limit| metering::unpriced(model, limit))
     }
 
     fn may_pass(&self, totals: &Totals, promised: Micros) -> bool {

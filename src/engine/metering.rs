@@ -201,7 +201,7 @@ pub(crate) async fn open(attempt: &Arc<Attempt>, begins: Begins<'_>) -> Result<O
 }
 
 /// Says that a request is refused because nobody knows what it costs.
-fn unpriced(model: Option<&str>, limit: Micros) -> String {
+pub(crate) fn unpriced(model: Option<&str>, limit: Micros) -> String {
     let what = match model {
         Some(model) => format!("the model `{}` has no price", printable(model)),
         None => "the request names no model that can be read, so it has no price".to_owned(),

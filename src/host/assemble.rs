@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::builder::Parts;
+#[cfg(feature = "gateway")]
+use super::calibrate;
 use super::error::{Error, ErrorKind};
 #[cfg(feature = "gateway")]
 use super::gateway;
@@ -42,6 +44,8 @@ pub(super) async fn run(
     let (runtime, notes) = usable_runtime(parts, &plan).await?;
     let prices = price_table(parts.prices.as_ref(), &plan.prices)?;
     refuse_unpriced(&prices, &plan)?;
+    #[cfg(feature = "gateway")]
+    calibrate::refuse_uncalibrated(&plan)?;
     let harnesses = harnesses(parts, &plan, &*runtime)?;
     let scripts = plan.orchestrators.iter().map(script).collect::<Result<Vec<_>, Error>>()?;
     let layout = Layout::new(plan.state_dir.clone());
@@ -234,7 +238,7 @@ impl ScriptFiles for Embedded {
     }
 }
 
-fn keys(parts: &Parts, plan: &RunPlan) -> HashMap<String, String> {
+pub(super) fn keys(parts: &Parts, plan: &RunPlan) -> HashMap<String, String> {
     let judge = plan.judge.as_ref().map(|judge| &judge.model);
     let named = plan.models.iter().chain(judge).filter_map(|model| plan.key_variable(model));
     named.filter_map(|name| Some((name.to_owned(), parts.environment.get(name)?.clone()))).collect()

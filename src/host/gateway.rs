@@ -146,7 +146,7 @@ pub(super) fn proxy_choice(proxy: &ProviderProxy) -> ProxyChoice {
 }
 
 /// The providers of a run, and those that only a model's own address says where they are.
-fn providers(plan: &RunPlan) -> Vec<Provider> {
+pub(super) fn providers(plan: &RunPlan) -> Vec<Provider> {
     let mut all: Vec<Provider> = plan
         .providers
         .iter()

@@ -8,6 +8,8 @@
 mod advice;
 mod assemble;
 mod builder;
+#[cfg(feature = "gateway")]
+mod calibrate;
 mod error;
 #[cfg(feature = "gateway")]
 mod gateway;
@@ -28,6 +30,8 @@ use crate::harness::declarative::DeclarativeHarness;
 
 pub use advice::advice;
 pub use builder::{Host, HostBuilder};
+#[cfg(feature = "gateway")]
+pub use calibrate::{CalibrateOptions, ExampleScored};
 pub use error::{Error, ErrorKind};
 pub use images::ReadyHarness;
 pub use reparsing::{ReparseOutcome, SessionReparse};

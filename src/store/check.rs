@@ -83,7 +83,8 @@ impl Store {
     }
 }
 
-/// Sessions whose cost, or the known part of it, differs in the ledger or from that of their calls, and runs whose kept sums differ from the sum of their entries.
+/// Sessions and judges whose cost, or the known part of it, differs in the ledger or from that of their calls, and runs whose
+/// kept sums differ from the sum of their entries.
 const MONEY: &str = "SELECT format('%s/%s/a%d, session %d', s.run_name, s.cell_id, s.attempt, s.session)
  FROM sessions AS s LEFT JOIN ledger AS l ON l.run_name = s.run_name AND l.cell_id = s.cell_id
  AND l.attempt = s.attempt AND l.kind = 'spend' AND (l.reference = format('s%d', s.session)
@@ -108,7 +109,14 @@ const MONEY: &str = "SELECT format('%s/%s/a%d, session %d', s.run_name, s.cell_i
  FROM sessions AS s JOIN captured_calls AS c USING (run_name, cell_id, attempt, session)
  WHERE c.booked_as = format('s%d', s.session) AND json_extract(s.record_json, '$.usage_source') = 'gateway'
  GROUP BY s.run_name, s.cell_id, s.attempt, s.session
- HAVING s.cost_micros IS NOT iif(count(*) = count(c.cost_micros), sum(c.cost_micros), NULL)";
+ HAVING s.cost_micros IS NOT iif(count(*) = count(c.cost_micros), sum(c.cost_micros), NULL)
+ UNION ALL
+ SELECT format('the judge of %s/%s/a%d', c.run_name, c.cell_id, c.attempt)
+ FROM captured_calls AS c LEFT JOIN ledger AS l ON l.run_name = c.run_name AND l.cell_id = c.cell_id
+   AND l.attempt = c.attempt AND l.kind = 'spend' AND l.reference = c.booked_as
+ WHERE c.trace = 'judge' AND c.booked_as LIKE 'judge%'
+ GROUP BY c.run_name, c.cell_id, c.attempt, c.booked_as
+ HAVING max(l.amount_micros) IS NOT sum(coalesce(c.cost_micros, 0))";
 
 fn lines(tx: &Connection, sql: &str) -> Result<Vec<String>, Fault> {
     let mut statement = tx.prepare(sql)?;

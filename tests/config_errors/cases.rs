@@ -280,6 +280,10 @@ fn runs() -> Vec<Case> {
         run("models: gpt", "`models` takes a list, not text"),
         run("models: [{name: gpt}, {name: gpt}]", "two models are called `gpt`"),
         run(twice, "two harnesses are called `a`"),
+        run("judge: {model: m}", "the judge has no `provider`"),
+        run("judge: {model: m, provider: openai, sample: 3}", "the judge has no key `sample`"),
+        run("judge: {model: m, provider: openai, samples: 0}", "`samples` must be between 1 and 99"),
+        run("judge: {model: m, provider: mine}", "the judge's provider `mine` is not known"),
         run("providers: {mine: {concurrency: 3}}", "provider `mine` has no `base_url`"),
         run("providers: {mine: {base_url: mine.example}}", "`base_url` is no address of a provider"),
         run("providers: {mine: {base_url: https://key@mine.example}}", "`base_url` is no address of a provider"),
@@ -357,6 +361,14 @@ fn tasks() -> Vec<Case> {
         task("expected_files: ['a\\b']", "`expected_files` must stay inside, but `a\\b` holds a `\\`"),
         task("expected_files: [a//b]", "`expected_files` must stay inside, but `a//b` holds an empty part"),
         task("expected_files: ['']", "`expected_files` must stay inside, but `` is empty"),
+        task("rubric: {pass_score: 0.5}", "the rubric has no `criteria`"),
+        task("rubric: {criteria: [{question: Is it?, wieght: 2}]}", "the criterion has no key `wieght`"),
+        task("rubric: [{weight: 2}]", "a criterion asks nothing"),
+        task("rubric: [{name: a, question: Is it?}, {name: a, question: Was it?}]", "two criteria are called `a`"),
+        task(
+            "rubric: [{question: Is it?, points: 5, anchors: {6: very much}}]",
+            "an anchor stands at `6`, which is no number of points",
+        ),
         task("fail_to_pass: [a]\npass_to_pass: [a]", "test `a` is both in `fail_to_pass` and in `pass_to_pass`"),
         task("test_patch: hidden.patch", "`test_patch` names a file that cannot be read: "),
         task("tests: hidden", "`tests` must be a folder"),
@@ -535,6 +547,7 @@ fn flags() -> Vec<Case> {
 fn warnings() -> Vec<Case> {
     vec![
         run("limits: {session_cost: 3, cell_cost: 2}", "`session_cost` is larger than `cell_cost`"),
+        task("track: open_ended\nrubric: Is it clear?", "task `fix` has a rubric, but the run has no `judge`"),
         task(
             "track: multi_phase\nphases: [{name: a, timeout_seconds: 20m}]",
             "a phase may take 1200 s, but its task only 600 s",

@@ -10,6 +10,7 @@ mod client;
 mod faults;
 mod limits;
 mod packed;
+mod posting;
 mod prices;
 mod provider;
 mod proxies;

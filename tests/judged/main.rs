@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod calibrating;
 mod project;
 mod provider;
 
@@ -63,6 +64,7 @@ fn what_it_is_shown_is_the_work_and_what_was_checked() {
     for part in [
         "Write a note on {{sums}}.",
         "+The sum is 4.",
+        "the file `NOTE.md` as the work left it\nThe sum is 4.\nEND ",
         "check `test -s NOTE.md`: passed",
         "10 points: a child understands it",
     ] {
@@ -221,4 +223,48 @@ fn a_host_that_is_killed_while_it_asks_loses_no_money_and_asks_again() {
     assert_eq!(project.spends(), spends);
     assert_eq!(project.judge().cost, None);
     project.is_clean();
+}
+
+#[test]
+fn one_failure_of_a_judge_takes_its_counterparts_out_of_the_comparison() {
+    // B106: of two strategies with two repeats each, one cell has no score.
+    let provider = Provider::start(vec![scores(10.0, 10.0), garbage(), scores(5.0, 5.0), scores(0.0, 0.0)]);
+    let settings = "repeats: 2\nharnesses: [{name: one, adapter: scripted, config: {play: play.yaml}}, {name: two, adapter: \
+                    scripted, config: {play: play.yaml}}]\n";
+    let project = Project::new(&provider, ", retries: 0", settings);
+    assert_eq!(project.run(&["run", "runs/judged.yaml"]).code, Some(11));
+    let shown = project.run(&["results"]).stdout;
+    let table: Vec<Vec<&str>> = shown
+        .lines()
+        .skip_while(|line| !line.contains("JUDGE ERRORS"))
+        .skip(1)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let version = project.record("one__claude-sonnet-4-5__note__r1").judge.unwrap().version;
+    // Repeat 2 has no score for `one`, so that of `two` is left out as well.
+    let one = ["one-shot", "one", "claude-sonnet-4-5", &version, "1.00", "(1)", "1/1", "1", "0", "$0.0180"];
+    let two = ["one-shot", "two", "claude-sonnet-4-5", &version, "0.50", "(1)", "0/1", "0", "1", "$0.0180"];
+    assert_eq!(table, [one, two], "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&project.run(&["results", "--json"]).stdout).unwrap();
+    let scores: Vec<&serde_json::Value> =
+        json["results"].as_array().unwrap().iter().map(|row| &row["judge"]["score"]).collect();
+    assert_eq!(
+        scores,
+        [&serde_json::json!(1.0), &serde_json::Value::Null, &serde_json::json!(0.5), &serde_json::json!(0.0)]
+    );
+    assert_eq!(json["results"][1]["judge"]["error"], "there is no JSON object");
+    assert_eq!(json["results"][0]["total_cost_micros"], 4_500, "the agent's alone");
+}
+
+#[test]
+fn another_judge_is_named_and_said_to_be_another() {
+    let provider = Provider::start(vec![scores(10.0, 10.0)]);
+    let project = Project::new(&provider, "", "");
+    project.run(&["run", "runs/judged.yaml"]);
+    let shown = project.run(&["results"]).stdout;
+    assert!(!shown.contains("not comparable"), "{shown}");
+    let more = ["run", "runs/judged.yaml", "--set", "repeats=2", "--set", "judge.evidence_bytes=5000"];
+    assert_eq!(project.run(&more).code, Some(0));
+    let shown = project.run(&["results"]).stdout;
+    assert!(shown.contains("scores of different judges are not comparable"), "{shown}");
 }

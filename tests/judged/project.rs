@@ -24,6 +24,7 @@ checks: [test -s NOTE.md]
 rubric:
   version: 3
   pass_score: 0.6
+  files: [NOTE.md]
   criteria:
     - {name: clear, question: Is it clear?, weight: 1, anchors: {0: no word makes sense, 10: a child understands it}}
     - {name: right, question: Is it right?, weight: 3}

@@ -68,4 +68,5 @@ fn every_checked_key_is_in_the_schema() {
     walk(&task::TASK, &schemas[1].1["anyOf"][1]);
     walk(&manifest::ORCHESTRATOR, &schemas[2].1);
     walk(&manifest::HARNESS, &schemas[3].1);
+    walk(&task::EXAMPLE, &schemas[4].1);
 }

@@ -62,6 +62,17 @@ pub(crate) const TASK: Section = Section {
     ],
 };
 
+/// The `example.yaml` of work that people have scored.
+pub(crate) const EXAMPLE: Section = Section {
+    name: "example",
+    fields: &[
+        required("task", Kind::Line, "Id of the task that the work was done on."),
+        required("scores", Kind::Map(&Kind::Any), "Points by the names of the rubric's criteria, as people gave them."),
+        optional("diff", Kind::Text, "The work: a diff, or the path of one (`candidate.diff`)."),
+        optional("checked", TEXTS, "What a run would have checked without the judge, a line for each."),
+    ],
+};
+
 /// `rubric` in its long form.
 pub(crate) const RUBRIC: Section = Section {
     name: "rubric",
