@@ -250,6 +250,7 @@ async fn conclude(
         Ok(Some(collected)) => {
             let evaluated = evaluation::evaluate(context, ready, attempt, collected).await;
             (finish.verdict, finish.judge) = (evaluated.verdict, evaluated.judge);
+            finish.warnings.append(&mut lock(&attempt.warnings));
             // A cause that is on record already stays the cause.
             cause = cause.or(evaluated.failure);
         }

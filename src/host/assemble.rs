@@ -44,15 +44,18 @@ pub(super) async fn run(
     let (runtime, notes) = usable_runtime(parts, &plan).await?;
     let prices = price_table(parts.prices.as_ref(), &plan.prices)?;
     refuse_unpriced(&prices, &plan)?;
+    let keys = keys(parts, &plan);
     #[cfg(feature = "gateway")]
-    calibrate::refuse_uncalibrated(&plan)?;
+    {
+        calibrate::refuse_without_key(&plan, &keys)?;
+        calibrate::refuse_uncalibrated(&plan)?;
+    }
     let harnesses = harnesses(parts, &plan, &*runtime)?;
     let scripts = plan.orchestrators.iter().map(script).collect::<Result<Vec<_>, Error>>()?;
     let layout = Layout::new(plan.state_dir.clone());
     layout.prepare().map_err(|error| cannot("create", &plan.state_dir, error))?;
     let images = images::make_ready(parts, &plan, &*runtime, &cancel).await?;
     let store = Store::open(&plan.results_db)?;
-    let keys = keys(parts, &plan);
     let secrets = keys.iter().map(|(name, value)| (name.clone(), value.clone()));
     let redactor = Arc::new(Redactor::new(secrets.chain(logins(&plan))));
     let owner = Owner::current();

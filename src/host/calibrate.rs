@@ -1,5 +1,6 @@
 //! Calibrates a run's judge: has it score work that people have scored, and compares.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::error::{Error, ErrorKind};
 use super::gateway::{self, BODY_LIMIT, failed};
 use crate::config::RunPlan;
 use crate::config::examples::Example;
-use crate::config::gateway::{Recording, place_of};
+use crate::config::gateway::{CassetteMode, Recording, place_of};
 use crate::config::judge::JudgePlan;
 use crate::domain::{Attribution, Micros, Rubric, RunName, Task, Trace};
 use crate::engine::judging::{GatewayDoor, JudgeGuard};
@@ -135,6 +136,7 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     async fn start(parts: &'a Parts, plan: &RunPlan, judge: &'a JudgePlan) -> Result<Self, Error> {
         let keys = assemble::keys(parts, plan);
+        refuse_without_key(plan, &keys)?;
         let redactor = Arc::new(Redactor::new(keys.iter().map(|(name, value)| (name.clone(), value.clone()))));
         let store = Store::open(&plan.results_db)?.acting_as(Owner::current());
         let options = GatewayOptions {
@@ -236,6 +238,20 @@ impl<'a> Bench<'a> {
             errors,
             cost: scored.iter().map(|(_, found)| found.cost).sum(),
         }
+    }
+}
+
+/// Refuses a judge whose key nobody gave: it would fail once for each cell, after the agent's work.
+pub(super) fn refuse_without_key(plan: &RunPlan, keys: &HashMap<String, String>) -> Result<(), Error> {
+    let Some(judge) = plan.judge.as_ref().filter(|_| plan.asks_a_judge()) else { return Ok(()) };
+    // A tape is played without any key.
+    if plan.gateway.cassette == CassetteMode::Replay {
+        return Ok(());
+    }
+    match plan.key_variable(&judge.model).filter(|variable| !keys.contains_key(*variable)) {
+        None => Ok(()),
+        Some(variable) => Err(Error::configuration(format!("the judge's key `{variable}` is not set"))
+            .hinting("set it, or name another variable in `judge.api_key_env`".to_owned())),
     }
 }
 

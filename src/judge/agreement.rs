@@ -85,7 +85,7 @@ fn spearman(wholes: &[Whole]) -> Option<f64> {
     }
     let xs = ranks(&wholes.iter().map(|whole| whole.expected).collect::<Vec<_>>());
     let ys = ranks(&wholes.iter().map(|whole| whole.judged).collect::<Vec<_>>());
-    let mean = (to_f64(wholes.len()) + 1.0) / 2.0;
+    let mean = f64::midpoint(1.0, to_f64(wholes.len()));
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
     let scale = (product(&xs, &xs) * product(&ys, &ys)).sqrt();
     (scale > 0.0).then(|| product(&xs, &ys) / scale)
@@ -95,7 +95,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: f64| {
         let below = values.iter().filter(|other| **other < value).count();
         let equal = values.iter().filter(|other| other.total_cmp(&value).is_eq()).count();
-        to_f64(below) + (to_f64(equal) + 1.0) / 2.0
+        to_f64(below) + f64::midpoint(1.0, to_f64(equal))
     };
     values.iter().map(|value| rank(*value)).collect()
 }

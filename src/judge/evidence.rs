@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     fn diff_of(path: &str, added: &str) -> String {
-        let lines: String = added.lines().map(|line| format!("+{line}\n")).collect();
+        let lines = added.lines().fold(String::new(), |text, line| text + "+" + line + "\n");
         format!(
             "diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n{lines}"
         )

@@ -94,7 +94,7 @@ fn lines(all: &[String]) -> String {
     if all.is_empty() {
         return "(nothing)\n".to_owned();
     }
-    all.iter().map(|line| format!("- {line}\n")).collect()
+    all.iter().fold(String::new(), |text, line| text + "- " + line + "\n")
 }
 
 fn described(text: &mut String, criterion: &Criterion) {

@@ -6,7 +6,7 @@ mod calibrating;
 mod project;
 mod provider;
 
-use refrain::domain::{ErrorClass, ExitClass, Micros, Terminal, Trace};
+use refrain::domain::{ErrorClass, ExitClass, Micros, RunName, Terminal, Trace};
 
 use project::{CELL, KEY, Project, run_name, wait_until};
 use provider::{COST, Does, Provider, scores};
@@ -267,4 +267,21 @@ fn another_judge_is_named_and_said_to_be_another() {
     assert_eq!(project.run(&more).code, Some(0));
     let shown = project.run(&["results"]).stdout;
     assert!(shown.contains("scores of different judges are not comparable"), "{shown}");
+}
+
+#[test]
+fn a_judge_is_played_from_a_tape_without_its_key_and_refused_without_both() {
+    let provider = Provider::start(vec![garbage(), scores(10.0, 10.0)]);
+    let project = Project::new(&provider, "", "gateway: {cassette: record, cassette_file: ../run.tape}\n");
+    assert_eq!(project.run(&["run", "runs/judged.yaml"]).code, Some(0));
+    let keyless = project.run_without_key(&["run", "runs/judged.yaml", "--set", "name=keyless"]);
+    assert!(
+        keyless.code == Some(2) && keyless.stderr.contains("the judge's key `JUDGE_KEY` is not set"),
+        "{keyless:?}"
+    );
+    let again = ["run", "runs/judged.yaml", "--set", "name=again", "--set", "gateway.cassette=replay"];
+    let played = project.run_without_key(&again);
+    assert_eq!((played.code, provider.asked().len()), (Some(0), 2), "nobody was asked: {played:?}");
+    let found = project.store().judgements(&RunName::new("again").unwrap()).wait().unwrap();
+    assert_eq!((found[0].record.score, found[0].record.answers.len()), (Some(1.0), 2));
 }

@@ -110,9 +110,17 @@ impl Project {
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
-        let output = self.command(args).output().expect("the program starts");
+        Self::ran(&mut self.command(args))
+    }
+
+    fn ran(command: &mut Command) -> Ran {
+        let output = command.output().expect("the program starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ran { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    pub(crate) fn run_without_key(&self, args: &[&str]) -> Ran {
+        Self::ran(self.command(args).env_remove("JUDGE_KEY"))
     }
 
     pub(crate) fn start(&self, args: &[&str]) -> Child {
