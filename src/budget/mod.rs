@@ -13,4 +13,4 @@ pub mod prices;
 pub use admission::{Admission, admit, is_exempt};
 pub use estimate::{Basis, Estimate, EstimateInputs, estimate, typical_cost};
 pub use ledger::{Entry, EntryKind, Ledger, Totals};
-pub use prices::{Price, PriceError, PriceTable, Rate};
+pub use prices::{Price, PriceError, PriceTable, Rate, tells_cost};

@@ -296,6 +296,15 @@ impl PriceTable {
     }
 }
 
+/// Tells whether the provider at this address says in each of its answers what that cost: OpenRouter does. Its models need
+/// no price for ceilings to hold.
+#[must_use]
+pub fn tells_cost(base_url: &str) -> bool {
+    let place = base_url.split_once("://").map_or(base_url, |(_, place)| place);
+    let host = place.split(['/', ':']).next().unwrap_or_default();
+    host == "openrouter.ai" || host.ends_with(".openrouter.ai")
+}
+
 /// Takes the date off the end of a model's name: `-2025-08-07`, `-20250929` or `@20250929`.
 fn undated(model: &str) -> Option<&str> {
     let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -149,8 +149,8 @@ async fn find(gateway: &mut StandaloneGateway, provider: &str, question: Questio
         Err(error) => finding.error = Some(crate::redact::printable(&format!("{error:#}"))),
     }
     if let (Some((path, body)), None) = (question.counter(), &finding.error) {
-        let counter = ask::post(address, door, &path, &body).await;
-        match counter.and_then(|answer| told::counter(&answer)) {
+        let answer = ask::post(address, door, &path, &body).await;
+        match answer.and_then(|answer| told::counter(&answer)) {
             Ok(count) => {
                 finding.counter_input = Some(count);
                 finding.differences.extend(counter_difference(count, &finding.told));
@@ -209,8 +209,8 @@ fn show(findings: &[Finding]) -> Result<(), Failed> {
     output::write(&output::table(head, rows))?;
     let (agree, all) = (findings.iter().filter(|finding| finding.agrees()).count(), findings.len());
     let known: Micros = findings.iter().filter_map(|finding| finding.cost_micros).sum();
-    let unknown = findings.iter().filter(|finding| finding.cost_micros.is_none()).count();
-    output::write(&format!("\n{agree} of {all} agree; {} spent\n", text::bounded_cost(known, unknown)))?;
+    let is_whole = findings.iter().all(|finding| finding.cost_micros.is_some());
+    output::write(&format!("\n{agree} of {all} agree; cost: {}\n", text::at_least(known, is_whole)))?;
     if agree < all {
         eprint_line("the calls are kept under the run `gateway`; see docs/guide/gateway.md");
     }

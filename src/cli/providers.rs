@@ -73,11 +73,11 @@ impl Args {
             Some(plan) => plan.providers.clone(),
             None => KNOWN_PROVIDERS.iter().map(ProviderEntry::known).collect(),
         };
-        let named = self.named(&mut providers)?;
+        let asked = self.named(&mut providers)?;
         let own = plan.as_ref().map(|plan| &plan.gateway);
         let variables: Vec<String> = providers.iter().filter_map(|entry| entry.api_key_env.clone()).collect();
         let keys: BTreeMap<_, _> = environment().filter(|(name, _)| variables.contains(name)).collect();
-        let names = if named.is_empty() { with_keys(&providers, &keys)? } else { named };
+        let names = if asked.is_empty() { with_keys(&providers, &keys)? } else { asked };
         for entry in providers.iter().filter(|entry| names.contains(&entry.name)) {
             if let Some(variable) = entry.api_key_env.as_ref().filter(|name| !keys.contains_key(*name)) {
                 let name = &entry.name;

@@ -1,6 +1,6 @@
 //! `refrain results`: what came of a run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -82,7 +82,22 @@ pub(super) fn main(args: &Args) -> Outcome {
     if let Some(table) = judged::table(&rows, &judgements) {
         output::write(&format!("\n{table}"))?;
     }
+    output::write(&differing(&rows, &store.metering(&run).wait()?))?;
     Ok(exit::OK)
+}
+
+/// Says in how many cells figures or models differ; nothing where none do.
+fn differing(rows: &[ResultRow], metering: &[SessionMetering]) -> String {
+    let differ: HashSet<(&CellId, u32)> = metering
+        .iter()
+        .filter(|session| !session.discrepancies.is_empty())
+        .map(|session| (&session.cell, session.attempt))
+        .collect();
+    let mut cells = rows.iter().filter(|row| differ.contains(&(&row.cell, row.attempt))).map(|row| &row.cell);
+    let Some(first) = cells.next() else { return String::new() };
+    let count = 1 + cells.count();
+    let line = format!("{count} of {} cells have figures or models that differ, such as {first}", rows.len());
+    format!("\n{line}: `refrain show` lists them\n")
 }
 
 /// The machine-readable results: a public surface, so its names are written out here. They are those of the columns.

@@ -184,15 +184,17 @@ impl Status {
     }
 
     fn money_lines(&self) -> Vec<String> {
-        let bound = if self.money.unknown > 0 { "at least " } else { "" };
+        let shown = |known| text::at_least(known, self.money.unknown == 0);
         let cap = self.summary.budget.map_or_else(|| "no".to_owned(), |cap| cap.to_string());
         let reserved = match self.money.reserved {
             Micros::ZERO => String::new(),
             reserved => format!(", {reserved} reserved by what runs"),
         };
         let mut lines = vec![format!(
-            "{:>12} total {bound}{}, billable {bound}{} / {cap} budget cap{reserved}",
-            "Cost", self.money.total, self.money.billable_spent
+            "{:>12} total {}, billable {} / {cap} budget cap{reserved}",
+            "Cost",
+            shown(self.money.total),
+            shown(self.money.billable_spent)
         )];
         if self.money.assumed > Micros::ZERO {
             lines.push(format!(

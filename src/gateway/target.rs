@@ -4,6 +4,7 @@ use hyper::Uri;
 use hyper::http::uri::{Authority, Scheme};
 
 use super::protocol::Route;
+use crate::budget::tells_cost;
 
 /// A provider's base URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,10 +48,9 @@ impl Base {
         host == "anthropic.com" || host.ends_with(".anthropic.com")
     }
 
-    /// Tells whether its answers say what they cost: those of OpenRouter do, each of them.
+    /// Tells whether its answers say what they cost.
     pub(super) fn tells_cost(&self) -> bool {
-        let host = self.authority.host();
-        host == "openrouter.ai" || host.ends_with(".openrouter.ai")
+        tells_cost(&self.url)
     }
 
     /// Returns the address of a route.

@@ -14,9 +14,9 @@ use super::images::{self, ReadyHarness};
 use super::lua_adapter::LuaReaders;
 use super::reporting::Reporting;
 use super::run::Run;
-use crate::budget::PriceTable;
+use crate::budget::{PriceTable, tells_cost};
 use crate::config::RunPlan;
-use crate::config::gateway::{CassetteMode, Route};
+use crate::config::gateway::{CassetteMode, Route, place_of};
 use crate::config::orchestrator_manifest::{OrchestratorManifest, Origin};
 use crate::config::plan::{HarnessEntry, OrchestratorEntry};
 use crate::domain::{AttemptState, Model};
@@ -169,8 +169,11 @@ fn refuse_unpriced(prices: &PriceTable, plan: &RunPlan) -> Result<(), Error> {
     let ceiling = ceilings.into_iter().find_map(|(is_set, name)| is_set.then_some(name));
     let Some(ceiling) = ceiling.filter(|_| !plan.allow_unpriced) else { return Ok(()) };
     let counted = |model: &Model| {
+        let own = plan.provider(&model.provider).map(|provider| provider.base_url.as_str());
+        let place = place_of(model).or(own).unwrap_or_default();
         plan.budget.is_some()
             || plan.gateway.cassette != CassetteMode::Replay
+                && !tells_cost(place)
                 && plan.harnesses.iter().any(|entry| plan.route(entry, model) == Route::Gateway)
     };
     // A judge always goes through the gateway; of the ceilings the budget alone is also its own.

@@ -1,6 +1,6 @@
 //! A live display for terminals: a bar, and a line for each of the first eight running cells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::Reporter;
 use super::lines::lines;
 use super::text;
-use crate::domain::{AttemptState, CellId, Event, EventKind};
+use crate::domain::{AttemptState, CellId, Event, EventKind, Micros};
 
 /// How many running cells have a line of their own.
 const SHOWN: usize = 8;
@@ -27,6 +27,55 @@ pub struct ProgressReporter {
     more: ProgressBar,
     total: usize,
     finished: usize,
+    spend: Spend,
+}
+
+/// A session of this start of the run: cell, attempt, number.
+type Session = (CellId, u32, u32);
+
+/// What this start of the run has spent, as far as it has been told.
+#[derive(Debug, Default)]
+struct Spend {
+    /// What the gateway has seen.
+    metered: Micros,
+    /// What sessions have reported that went past it, once they had ended.
+    reported: Micros,
+    /// Sessions that the gateway has seen.
+    seen: BTreeSet<Session>,
+    /// Sessions of whose cost a part is unknown.
+    unknown: BTreeSet<Session>,
+}
+
+impl Spend {
+    /// Takes note of what an event tells; true where it tells something.
+    fn track(&mut self, kind: &EventKind) -> bool {
+        let (session, cost) = match kind {
+            EventKind::SessionSpend { cell, attempt, session, cost, run_cost, .. } => {
+                let session = (cell.clone(), *attempt, *session);
+                self.metered = self.metered.max(*run_cost);
+                self.seen.insert(session.clone());
+                (session, *cost)
+            }
+            EventKind::SessionFinished { cell, attempt, session, cost, .. } => {
+                let session = (cell.clone(), *attempt, *session);
+                if !self.seen.contains(&session) {
+                    self.reported += cost.unwrap_or_default();
+                }
+                (session, *cost)
+            }
+            _ => return false,
+        };
+        if cost.is_none() {
+            self.unknown.insert(session)
+        } else {
+            self.unknown.remove(&session)
+        };
+        true
+    }
+
+    fn words(&self) -> String {
+        format!("spent: {}", text::at_least(self.metered + self.reported, self.unknown.is_empty()))
+    }
 }
 
 impl ProgressReporter {
@@ -43,7 +92,16 @@ impl ProgressReporter {
         bar.set_prefix("Running");
         let more = display.add(ProgressBar::new(0));
         more.set_style(style("{msg:>12}"));
-        Self { display, bar, rows: BTreeMap::new(), hidden: BTreeMap::new(), more, total: 0, finished: 0 }
+        Self {
+            display,
+            bar,
+            rows: BTreeMap::new(),
+            hidden: BTreeMap::new(),
+            more,
+            total: 0,
+            finished: 0,
+            spend: Spend::default(),
+        }
     }
 
     fn started(&mut self, cell: &CellId) {
@@ -92,6 +150,9 @@ impl ProgressReporter {
     }
 
     fn track(&mut self, kind: &EventKind) {
+        if self.spend.track(kind) {
+            self.bar.set_message(self.spend.words());
+        }
         match kind {
             EventKind::RunStarted { total, already_done, .. } => {
                 (self.total, self.finished) = (*total, *already_done);
@@ -153,6 +214,7 @@ fn style(template: &str) -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{SessionStatus, Usage};
 
     #[test]
     fn templates_are_valid() {
@@ -163,6 +225,44 @@ mod tests {
         ];
         for template in templates {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn the_bar_shows_what_is_spent_while_sessions_run() {
+        let mut reporter = ProgressReporter::on(ProgressDrawTarget::hidden());
+        let cell = CellId::from_stored("cell");
+        let spend = |session, cost: Option<i64>, run_cost| EventKind::SessionSpend {
+            cell: cell.clone(),
+            attempt: 1,
+            session,
+            requests: 1,
+            usage: Usage::UNKNOWN,
+            cost: cost.map(Micros::new),
+            attempt_cost: Micros::ZERO,
+            run_cost: Micros::new(run_cost),
+        };
+        let finished = |session, cost: Option<i64>| EventKind::SessionFinished {
+            cell: cell.clone(),
+            attempt: 1,
+            session,
+            status: SessionStatus::Completed,
+            reason: String::new(),
+            duration: Duration::ZERO,
+            usage: Usage::UNKNOWN,
+            cost: cost.map(Micros::new),
+        };
+        for (event, shown) in [
+            (spend(1, None, 0), "spent: unknown"),
+            (spend(2, Some(10_000), 10_000), "spent: at least $0.0100"),
+            (finished(1, Some(0)), "spent: $0.0100"),
+            // Its requests are in it already.
+            (finished(2, Some(10_000)), "spent: $0.0100"),
+            (finished(3, Some(20_000)), "spent: $0.0300"),
+            (finished(4, None), "spent: at least $0.0300"),
+        ] {
+            reporter.track(&event);
+            assert_eq!(reporter.bar.message(), shown);
         }
     }
 

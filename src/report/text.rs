@@ -44,11 +44,22 @@ pub fn cost(value: Option<Micros>) -> String {
     value.map_or_else(|| "-".to_owned(), |micros| micros.to_string())
 }
 
+/// Shows a sum of which some parts may be unknown: a lower bound, and no amount at all where nothing of it is known.
+#[must_use]
+pub fn at_least(known: Micros, is_whole: bool) -> String {
+    match (is_whole, known) {
+        (true, known) => known.to_string(),
+        (false, Micros::ZERO) => "unknown".to_owned(),
+        (false, known) => format!("at least {known}"),
+    }
+}
+
 /// Shows a sum of which some parts are unknown: a lower bound, with how many are missing.
 #[must_use]
 pub fn bounded_cost(known: Micros, unknown: usize) -> String {
     match unknown {
         0 => known.to_string(),
+        unknown if known == Micros::ZERO => format!("? ({unknown} unknown)"),
         unknown => format!("≥ {known} ({unknown} unknown)"),
     }
 }
@@ -82,13 +93,14 @@ pub fn summary(summary: &RunSummary) -> Vec<String> {
     for (reason, count) in &summary.skipped {
         lines.push(format!("{:>12} {count} × {reason}", "Skipped"));
     }
-    let bound = if summary.unknown_costs > 0 { "at least " } else { "" };
+    let shown = |known| at_least(known, summary.unknown_costs == 0);
     lines.push(format!(
-        "{:>12} Total cost (informational, includes budget-exempt cells): {bound}{}",
-        "Cost", summary.total_cost
+        "{:>12} Total cost (informational, includes budget-exempt cells): {}",
+        "Cost",
+        shown(summary.total_cost)
     ));
     let cap = summary.budget.map_or_else(|| "no".to_owned(), |budget| budget.to_string());
-    lines.push(format!("{:>12} Billable cost: {bound}{} / {cap} budget cap", "", summary.billable_cost));
+    lines.push(format!("{:>12} Billable cost: {} / {cap} budget cap", "", shown(summary.billable_cost)));
     if summary.unknown_costs > 0 {
         lines.push(format!(
             "{:>12} {} session(s) told no usage that has a price: their cost is unknown, not zero",
@@ -120,7 +132,10 @@ mod tests {
         assert_eq!(cost(None), "-");
         let lines = summary(&RunSummary { total: 2, passed: 1, failed: 1, unknown_costs: 1, ..RunSummary::default() });
         assert_eq!(lines[0], "     Summary 2 cells: 1 passed, 1 failed, 0 errored, 0 skipped");
-        assert!(lines.iter().any(|line| line.contains("Billable cost: at least $0.0000 / no budget cap")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("Billable cost: unknown / no budget cap")), "{lines:?}");
+        assert_eq!(at_least(Micros::new(10_000), false), "at least $0.0100");
+        assert_eq!(at_least(Micros::ZERO, true), "$0.0000");
+        assert_eq!(bounded_cost(Micros::ZERO, 2), "? (2 unknown)");
     }
 
     #[test]

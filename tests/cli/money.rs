@@ -299,3 +299,23 @@ fn an_error_that_is_not_the_agents_is_counted_once() {
         assert!(ran.stderr.contains("1 cells: 0 passed, 0 failed, 1 errored, 0 skipped"), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn what_is_to_be_settled_must_be_there() {
+    let bed = project(TEN_CENTS, "repeats: 1\n");
+    assert_eq!(run(&bed).code, Some(0));
+    for (place, told) in [
+        ("x#x", "`x#x` names no attempt of a cell"),
+        ("#9", "`#9` names no attempt of a cell"),
+        ("greeting#0", "`greeting#0` names no attempt of a cell"),
+        ("greeting#9", "has no attempt 9; its last one is 1"),
+        ("farewell", "no cell `farewell`"),
+        ("greeting#1", "there is nothing to settle"),
+    ] {
+        let ran = bed.run(&["store", "settle", "demo", place, "--release", "--reason", "x"]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(told), "{place}: {}", ran.stderr);
+    }
+    let negative = bed.run(&["store", "settle", "demo", "greeting#1", "--cost", "-1", "--reason", "x"]);
+    assert!(negative.code == Some(2) && negative.stderr.contains("zero or more"), "{negative:?}");
+}

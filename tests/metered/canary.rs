@@ -166,7 +166,7 @@ fn the_table_names_interfaces_tokens_and_costs_and_the_calls_are_kept() {
     let row = ["claude-haiku-4-5-20251001", "12", "8", "0", "5", "20", "$0.000038", "agrees"];
     assert_eq!(lines[1], [&["anthropic", "messages"][..], &row].concat(), "{told}");
     assert_eq!(lines[2], [&["anthropic", "messages, stream"][..], &row].concat(), "{told}");
-    assert!(told.ends_with("\n2 of 2 agree; $0.000076 spent\n"), "{told}");
+    assert!(told.ends_with("\n2 of 2 agree; cost: $0.000076\n"), "{told}");
     let store = Store::open_read_only(&folder.path().join("gateway.db")).unwrap();
     let calls = store.calls(&run_named("gateway"), None).wait().unwrap();
     assert_eq!(calls.len(), 4, "{calls:?}");

@@ -95,5 +95,7 @@ fn a_model_that_answers_in_the_place_of_another_is_told_and_has_its_own_price() 
     assert_eq!(session.cost, Some(Micros::new(COST + 1_500)));
     assert!(project.run(&["show", project::CELL]).stdout.contains(&format!("differs: {told}")));
     assert_eq!(result(&project)["discrepancies"][0], told);
+    let results = project.run(&["results"]).stdout;
+    assert!(results.contains("1 of 1 cells have figures or models that differ"), "{results}");
     is_clean(&project);
 }

@@ -194,3 +194,12 @@ fn bundled_models_cost_what_their_page_says(model: &str, a_million_in: i64) {
     let prices = PriceTable::bundled().expect("the table is right");
     assert_eq!(prices.cost(model, &usage(1_000_000, 0, 0, 0)), Some(Micros::new(a_million_in)));
 }
+
+#[test_case("https://openrouter.ai/api/v1", true; "openrouter")]
+#[test_case("https://eu.openrouter.ai:443/api/v1", true; "one of its places")]
+#[test_case("https://openrouter.ai.example.org/v1", false; "another")]
+#[test_case("https://api.openai.com/v1", false; "openai")]
+#[test_case("", false; "none")]
+fn who_tells_what_an_answer_cost(base_url: &str, expected: bool) {
+    assert_eq!(tells_cost(base_url), expected);
+}
