@@ -52,7 +52,7 @@ async fn a_gateway_that_containers_reach_is_found_and_the_run_goes_on() {
     for network in ["bridge", "gateway-only"] {
         let dir = tempfile::tempdir().unwrap();
         let name = format!("test-preflight-{network}");
-        project(dir.path(), &name, &format!("container: {{pull: never, network: {network}}}\n"));
+        project(dir.path(), &name, &format!("container: {{pull: never}}\nnetwork: {network}\n"));
         let (code, _, error) = refrain(dir.path(), &["run", "run.yaml"]);
         assert_eq!(code, Some(0), "{error}");
         let (_, shown, _) = refrain(dir.path(), &["show", CELL, "--json"]);
@@ -66,12 +66,12 @@ async fn a_gateway_that_containers_reach_is_found_and_the_run_goes_on() {
 async fn one_that_they_do_not_reach_stops_the_run_with_address_and_place_unless_it_is_not_to_be_tried() {
     let Some(_) = runtime().await else { return };
     let dir = tempfile::tempdir().unwrap();
-    // Of a container 127.0.0.1 is the container.
-    let settings = "container: {pull: never, network: bridge}\ngateway: {host: 127.0.0.1, port: 48677}\n";
+    // No container gets to what listens on the host's 127.0.0.1.
+    let settings = "container: {pull: never}\nnetwork: bridge\ngateway: {host: 127.0.0.1, port: 48677}\n";
     project(dir.path(), "test-preflight-apart", settings);
     let (code, _, error) = refrain(dir.path(), &["run", "run.yaml"]);
     assert_eq!(code, Some(3), "{error}");
-    let words = ["environments do not reach the gateway", "http://127.0.0.1:48677 from inside a container", "`bridge`"];
+    let words = ["environments do not reach the gateway", ":48677 from inside a container", "`bridge`"];
     for part in words.into_iter().chain(["--no-check-gateway"]) {
         assert_eq!(error.matches(part).count(), 1, "`{part}` once: {error}");
     }

@@ -18,7 +18,7 @@ use crate::domain::{Micros, Trace, Usage};
 use crate::host::StandaloneGateway;
 use crate::report::text;
 
-/// Ask each provider the smallest question, and check the meter's numbers against the provider's own
+/// Check the meter's numbers against the providers' own, by the smallest questions
 ///
 /// Through a gateway of its own it asks by each interface of a provider, streaming and not, compares the tokens that the
 /// meter counts with those in the provider's answer, and the input with what the provider's counter says where it has one.
