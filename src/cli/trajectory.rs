@@ -1,20 +1,22 @@
 //! The trajectories of attempts, from what is stored of their sessions.
 
+mod shown;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+pub(super) use self::shown::shown;
 use super::started::Started;
 use super::{Failed, run};
 use crate::config::RunPlan;
 use crate::config::harness_manifest::HarnessManifest;
 use crate::config::plan::HarnessEntry;
-use crate::domain::{AttemptId, RunName, RunRecord};
-use crate::host::{Adapter, read_stored};
-use crate::redact::{Redactor, printable};
-use crate::report::atif::{StepSource, Trajectory};
-use crate::report::trajectory::{Known, trajectory};
+use crate::domain::{AttemptId, RunName, RunRecord, SessionRecord, Usage};
+use crate::host::{Adapter, Price, PriceTable, read_stored};
+use crate::redact::Redactor;
+use crate::report::atif::Trajectory;
+use crate::report::trajectory::{Known, StepPrice, trajectory};
 use crate::script::{Answer, HostCall};
 use crate::store::Layout;
 
@@ -25,6 +27,8 @@ pub(super) struct Sources {
     /// The run file, or why it cannot be read any more; read when it is needed.
     plan: OnceCell<Result<RunPlan, String>>,
     db: PathBuf,
+    /// Today's prices, read when they are needed.
+    prices: OnceCell<Option<PriceTable>>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -37,7 +41,7 @@ impl Sources {
             .map_err(|error| Failed::usage(anyhow::Error::new(error).context("cannot start the async runtime")))?;
         let state = db.parent().unwrap_or(Path::new("")).join(".refrain");
         let (run, db) = (run.clone(), db.to_owned());
-        Ok(Self { run, layout: Layout::new(state), plan: OnceCell::new(), db, runtime })
+        Ok(Self { run, layout: Layout::new(state), plan: OnceCell::new(), db, prices: OnceCell::new(), runtime })
     }
 
     fn plan(&self) -> Result<&RunPlan, String> {
@@ -46,6 +50,13 @@ impl Sources {
             started.load(&self.run).map_err(|failed| format!("{:#}", failed.error))
         };
         self.plan.get_or_init(load).as_ref().map_err(Clone::clone)
+    }
+
+    /// Returns the price that a session's cost was computed by, where today's tables still have it.
+    fn price_of(&self, session: &SessionRecord) -> Option<&Price> {
+        let prices = || run::host(false).prices(self.plan().ok()).ok();
+        let price = self.prices.get_or_init(prices).as_ref()?.find(&session.model)?;
+        (session.price.as_ref() == Some(&price.origin())).then_some(price)
     }
 
     /// Returns the adapter of a harness: that of the run file, else the built-in one of that name.
@@ -100,7 +111,9 @@ impl Sources {
             });
             let harness_version = record.inputs.harness_version.as_deref();
             let harness_version = harness_version.filter(|_| session.harness == record.inputs.harness);
-            let known = Known { attempt: &record.attempt, record: session, harness_version, prompt };
+            let price = |usage: &Usage| self.price_of(session)?.cost(usage);
+            let price = self.price_of(session).is_some().then_some(StepPrice(&price));
+            let known = Known { attempt: &record.attempt, record: session, harness_version, prompt, price };
             all.push(trajectory(known, happenings, notes));
         }
         all
@@ -111,43 +124,4 @@ impl Sources {
 fn builtin(name: &str) -> Option<HarnessEntry> {
     let manifest = HarnessManifest::builtins().ok()?.into_iter().find(|manifest| manifest.name == name)?;
     Some(HarnessEntry::of_manifest(name, manifest))
-}
-
-/// Shows a trajectory to people.
-pub(super) fn shown(trajectory: &Trajectory) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let model = trajectory.agent.model_name.as_deref().unwrap_or("unknown model");
-    let _ = writeln!(out, "{}\n  {}, {model}", printable(&trajectory.trajectory_id), printable(&trajectory.agent.name));
-    for step in &trajectory.steps {
-        let who = match step.source {
-            StepSource::System => "notice",
-            StepSource::User => "prompt",
-            StepSource::Agent => "agent",
-        };
-        let message = printable(&step.message);
-        let _ =
-            writeln!(out, "{:>4}  {who:<6}  {}", step.step_id, message.trim_end().replace('\n', "\n              "));
-        let results = || step.observation.iter().flat_map(|observation| &observation.results);
-        for call in &step.tool_calls {
-            let end = results().find(|result| result.source_call_id == call.tool_call_id);
-            let end = end.map(|end| ended(&end.extra)).unwrap_or_default();
-            let given: Vec<_> = call.arguments.values().filter_map(|value| value.as_str()).collect();
-            let line = format!("{} {}{end}", call.function_name, given.join(" "));
-            let _ = writeln!(out, "              → {}", printable(line.trim_end()).replace('\n', " ⏎ "));
-        }
-    }
-    for note in trajectory.notes.iter().flat_map(|notes| notes.lines()) {
-        let _ = writeln!(out, "      note: {}", printable(note));
-    }
-    // Blank lines, and steps without a word, end in no spaces.
-    let lines: Vec<_> = out.lines().map(str::trim_end).collect();
-    lines.join("\n") + "\n"
-}
-
-fn ended(extra: &serde_json::Map<String, serde_json::Value>) -> String {
-    let ok = extra.get("ok").and_then(serde_json::Value::as_bool).map(|ok| if ok { "ok" } else { "failed" });
-    let time = extra.get("duration_ms").and_then(serde_json::Value::as_u64).map(|time| format!("{time} ms"));
-    let parts: Vec<_> = ok.map(str::to_owned).into_iter().chain(time).collect();
-    if parts.is_empty() { String::new() } else { format!("  ({})", parts.join(", ")) }
 }

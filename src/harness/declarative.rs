@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::json_lines::JsonLinesReader;
+use super::json_lines::{JsonLinesReader, Which};
 use super::session_file::{self, SessionFile, WithSessionFile};
 use super::template::{Names, Template, Values};
 use super::text::TextReader;
@@ -280,6 +280,20 @@ impl Harness for DeclarativeHarness {
 
     fn login_files(&self, home: &Path) -> Vec<PathBuf> {
         self.manifest.credentials.iter().map(|name| home.join(name)).collect()
+    }
+
+    fn detailed_reader(&self) -> Box<dyn OutputReader> {
+        if let Some(readers) = &self.readers {
+            return readers.reader();
+        }
+        let output: Box<dyn OutputReader> = match &self.manifest.output {
+            OutputSpec::Text => Box::new(TextReader::default()),
+            OutputSpec::JsonLines(spec) => Box::new(JsonLinesReader::detailed(spec, Which::All)),
+        };
+        match &self.manifest.session_file {
+            Some(spec) => Box::new(WithSessionFile::detailed(output, spec)),
+            None => output,
+        }
     }
 
     fn reader(&self) -> Box<dyn OutputReader> {

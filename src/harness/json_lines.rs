@@ -1,6 +1,8 @@
 //! JSON lines read by the rules of a manifest. See `docs/harnesses.md` for what a rule can say.
 
 mod calls;
+mod details;
+mod excerpts;
 mod path;
 mod projection;
 mod rule;
@@ -12,10 +14,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::calls::Calls;
+use self::path::Path;
 use self::projection::Projection;
 use self::rule::Rule;
 use self::tally::Tally;
-use super::{AgentEvent, Outcome, OutputReader, Reading};
+use super::{AgentEvent, Detail, LineEnd, Outcome, OutputReader, Reading, excerpt};
 use crate::config::harness_manifest::{JsonLinesSpec, LineMeaning};
 use crate::domain::Micros;
 use crate::domain::failure::{LimitKind, ProviderFault};
@@ -23,6 +26,15 @@ use crate::runtime::Stream;
 
 /// The longest message that is put together from pieces; what comes after is left out.
 const LONGEST_MESSAGE: usize = 1 << 20;
+
+/// Which rules a reader that tells everything goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    All,
+    /// Those that are there for trajectories alone.
+    ForTrajectories,
+}
 
 /// A terminal record.
 #[derive(Debug)]
@@ -51,16 +63,33 @@ pub struct JsonLinesReader {
     tools: u64,
     session: Option<String>,
     cut: bool,
+    /// The lists to whose items rules apply, each once.
+    lists: Vec<Path>,
+    /// What the line at hand tells of its step; `None` for a reader that tells no details.
+    line_end: Option<LineEnd>,
 }
 
 impl JsonLinesReader {
     /// Makes a reader for the rules of a manifest.
     #[must_use]
     pub fn new(spec: &JsonLinesSpec) -> Self {
-        let rules: Vec<Rule> = spec.rules.iter().map(Rule::new).collect();
+        let told = spec.rules.iter().filter(|rule| !rule.trajectory && rule.is != LineMeaning::Thinking);
+        Self::of(spec, told.map(|rule| Rule::new(rule, false)).collect(), false)
+    }
+
+    /// Makes a reader that tells everything, [`AgentEvent::Detail`] too.
+    #[must_use]
+    pub fn detailed(spec: &JsonLinesSpec, which: Which) -> Self {
+        let told = spec.rules.iter().filter(|rule| which == Which::All || rule.trajectory);
+        Self::of(spec, told.map(|rule| Rule::new(rule, true)).collect(), true)
+    }
+
+    fn of(spec: &JsonLinesSpec, rules: Vec<Rule>, detailed: bool) -> Self {
         Self {
             counts_tools: rules.iter().any(|rule| rule.is == LineMeaning::Tool),
-            projection: Projection::of(rules.iter().flat_map(Rule::paths)),
+            projection: Projection::of(rules.iter().flat_map(Rule::paths), rules.iter().flat_map(Rule::excerpts)),
+            line_end: detailed.then(LineEnd::default),
+            lists: lists_of(&rules),
             calls: Calls::default(),
             rules,
             exit_codes: spec.exit_codes.clone(),
@@ -104,6 +133,9 @@ impl JsonLinesReader {
         }
         let once = rule.once.as_ref().and_then(|path| path.text(line));
         self.long_writes.usage(rule.mode, once.clone(), rule.long_writes(line));
+        if let Some(line_end) = &mut self.line_end {
+            details::of_rule(rule, line, once.as_ref(), line_end, events);
+        }
         if let Some(usage) = self.tally.usage(rule.mode, once, rule.usage(line)) {
             events.push(AgentEvent::Usage(usage));
         }
@@ -122,6 +154,9 @@ impl JsonLinesReader {
             }
         } else {
             self.note(index, line, text, events);
+        }
+        if self.line_end.is_some() {
+            details::of_call(&self.rules[index], line, events);
         }
     }
 
@@ -148,6 +183,9 @@ impl JsonLinesReader {
                 events.push(self.calls.begin(rule, line, name));
             }
             (LineMeaning::ToolEnd, name) => events.push(self.calls.end(rule, line, name)),
+            (LineMeaning::Thinking, Some(text)) => {
+                events.push(AgentEvent::Detail(Detail::Thinking(excerpt::of(&text).into_owned())));
+            }
             (LineMeaning::FileEdit, Some(path)) => events.push(AgentEvent::FileEdit(path)),
             (LineMeaning::Command, Some(command)) => {
                 events.push(AgentEvent::Command { line: command, ok: rule.ok(line) });
@@ -230,11 +268,26 @@ impl JsonLinesReader {
         };
         self.cut = false;
         self.started = true;
-        let mut ended = false;
-        for index in 0..self.rules.len() {
-            if self.rules[index].fits(&value) {
-                self.apply(index, &value, &mut ended, events);
+        self.take(&value, None, events);
+        for list in self.lists.clone() {
+            for item in list.find(&value).into_iter().flat_map(|items| items.as_array().into_iter().flatten()) {
+                self.take(item, Some(&list), events);
             }
+        }
+    }
+
+    /// Applies the rules for a line, or for the items of `each`.
+    fn take(&mut self, value: &Value, each: Option<&Path>, events: &mut Vec<AgentEvent>) {
+        let (mut ended, before) = (false, events.len());
+        for index in 0..self.rules.len() {
+            if self.rules[index].each.as_ref() == each && self.rules[index].fits(value) {
+                self.apply(index, value, &mut ended, events);
+            }
+        }
+        if let Some(line_end) = self.line_end.as_mut().map(std::mem::take)
+            && (events.len() > before || line_end != LineEnd::default())
+        {
+            events.push(AgentEvent::Detail(Detail::LineEnd(line_end)));
         }
     }
 
@@ -260,6 +313,16 @@ impl JsonLinesReader {
             warnings,
         }
     }
+}
+
+fn lists_of(rules: &[Rule]) -> Vec<Path> {
+    let mut lists: Vec<Path> = Vec::new();
+    for list in rules.iter().filter_map(|rule| rule.each.as_ref()) {
+        if !lists.contains(list) {
+            lists.push(list.clone());
+        }
+    }
+    lists
 }
 
 /// Turns a terminal meaning and its text into an outcome; `None` for meanings that end nothing.

@@ -10,6 +10,7 @@ pub mod ceiling;
 pub(crate) mod credentials;
 pub mod declarative;
 mod ending;
+pub mod excerpt;
 pub mod json_lines;
 mod left;
 pub mod lines;
@@ -22,6 +23,8 @@ pub mod text;
 
 use std::path::PathBuf;
 use std::time::Duration;
+
+use jiff::Timestamp;
 
 use crate::domain::failure::{LimitKind, ProviderFault};
 use crate::domain::{Micros, Model, Usage};
@@ -110,6 +113,38 @@ pub enum AgentEvent {
     },
     /// A terminal record: the harness has said how its turn went and should end now.
     Finished,
+    /// What only trajectories tell; see [`Harness::detailed_reader`].
+    Detail(Detail),
+}
+
+/// What a reader tells that tells everything, beside its other events. Texts are cut to [`excerpt::LONGEST`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Detail {
+    /// The request to the model that what comes next in this line is part of.
+    Request(String),
+    /// The call that the next event is about.
+    Call(String),
+    /// The agent's thoughts.
+    Thinking(String),
+    /// What the tool was given that was told last.
+    Input(serde_json::Value),
+    /// What the tool came to that was told last, or whose end was.
+    Output(String),
+    /// A line has ended.
+    LineEnd(LineEnd),
+}
+
+/// What a line told of the step that it is part of.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LineEnd {
+    /// When it was written.
+    pub at: Option<Timestamp>,
+    /// The request to the model that the figures are those of; unknown where the line does not say.
+    pub request: Option<String>,
+    /// Tokens of this step alone.
+    pub usage: Usage,
+    /// What the harness says that this step cost.
+    pub cost: Option<Micros>,
 }
 
 impl AgentEvent {
@@ -122,7 +157,12 @@ impl AgentEvent {
             Self::FileEdit(path) => Some(format!("edits {path}")),
             Self::Command { line, .. } => Some(format!("runs {line}")),
             Self::Retrying { fault, .. } => Some(format!("waits for the provider ({fault:?})")),
-            Self::SessionId(_) | Self::ToolEnd { .. } | Self::Usage(_) | Self::Cost(_) | Self::Finished => None,
+            Self::SessionId(_)
+            | Self::ToolEnd { .. }
+            | Self::Usage(_)
+            | Self::Cost(_)
+            | Self::Finished
+            | Self::Detail(_) => None,
         }
     }
 }
@@ -183,6 +223,12 @@ pub trait OutputReader: Send {
     /// output; for a file that is one document, all of it. Readers that know of no such file leave it alone.
     fn file_line(&mut self, line: &[u8]) {
         let _ = line;
+    }
+
+    /// Takes a line of that file as [`OutputReader::file_line`] does, and appends what it shows.
+    fn file_events(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        let _ = events;
+        self.file_line(line);
     }
 
     /// Takes the exit code and says what the whole output meant.
@@ -270,6 +316,12 @@ pub trait Harness: Send + Sync {
 
     /// Returns a reader for one session's output.
     fn reader(&self) -> Box<dyn OutputReader>;
+
+    /// Returns a reader that tells everything that its harness prints, as [`AgentEvent::Detail`] too. Slower than the
+    /// other; its reading is of no account.
+    fn detailed_reader(&self) -> Box<dyn OutputReader> {
+        self.reader()
+    }
 }
 
 /// A command, and the files that must be in the environment before it runs.

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use super::json_lines::JsonLinesReader;
+use super::json_lines::{JsonLinesReader, Which};
 use super::{AgentEvent, OutputReader, Reading};
 use crate::config::harness_manifest::SessionFileSpec;
 use crate::runtime::{Environment, RuntimeError, Stream};
@@ -77,8 +77,35 @@ pub fn read_from(
     one_document: bool,
     source: &mut dyn Read,
 ) -> std::io::Result<Option<String>> {
+    each_record(one_document, source, &mut |record| reader.file_line(record))
+}
+
+/// Hands on each event that a file which a harness has kept shows.
+///
+/// # Errors
+///
+/// What the source says.
+pub fn read_events(
+    reader: &mut dyn OutputReader,
+    one_document: bool,
+    source: &mut dyn Read,
+    on_event: &mut dyn FnMut(AgentEvent),
+) -> std::io::Result<()> {
+    let mut events = Vec::new();
+    let mut on_record = |record: &[u8]| {
+        reader.file_events(record, &mut events);
+        events.drain(..).for_each(&mut *on_event);
+    };
+    each_record(one_document, source, &mut on_record).map(|_| ())
+}
+
+fn each_record(
+    one_document: bool,
+    source: &mut dyn Read,
+    on_record: &mut dyn FnMut(&[u8]),
+) -> std::io::Result<Option<String>> {
     if !one_document {
-        let skipped = super::lines::read_lines(source, &mut |line| reader.file_line(line))?;
+        let skipped = super::lines::read_lines(source, on_record)?;
         return Ok((skipped > 0).then(|| format!("{skipped} lines of its session file were too long to be read")));
     }
     let mut document = Vec::new();
@@ -87,7 +114,7 @@ pub fn read_from(
         let bytes = document.len() as u64 + std::io::copy(source, &mut std::io::sink())?;
         return Ok(Some(format!("its session file has {bytes} bytes; at most {LONGEST_DOCUMENT} are read")));
     }
-    reader.file_line(&document);
+    on_record(&document);
     Ok(None)
 }
 
@@ -130,6 +157,12 @@ impl WithSessionFile {
     pub(super) fn new(output: Box<dyn OutputReader>, spec: &SessionFileSpec) -> Self {
         Self { output, file: JsonLinesReader::new(&spec.rules), only_unknown: spec.only_unknown }
     }
+
+    /// One that tells what the file shows for trajectories.
+    pub(super) fn detailed(output: Box<dyn OutputReader>, spec: &SessionFileSpec) -> Self {
+        let file = JsonLinesReader::detailed(&spec.rules, Which::ForTrajectories);
+        Self { output, file, only_unknown: spec.only_unknown }
+    }
 }
 
 impl OutputReader for WithSessionFile {
@@ -139,6 +172,10 @@ impl OutputReader for WithSessionFile {
 
     fn file_line(&mut self, line: &[u8]) {
         self.file.record(line, &mut Vec::new());
+    }
+
+    fn file_events(&mut self, line: &[u8], events: &mut Vec<AgentEvent>) {
+        self.file.record(line, events);
     }
 
     fn finish(self: Box<Self>, exit_code: Option<i32>) -> Reading {

@@ -14,7 +14,7 @@ use crate::domain::failure::ProviderFault;
 use crate::domain::{Micros, Usage};
 use crate::harness::json_lines::outcome_named;
 use crate::harness::text::TextReader;
-use crate::harness::{AgentEvent, OutputReader, ReaderFactory, Reading};
+use crate::harness::{AgentEvent, Detail, OutputReader, ReaderFactory, Reading, excerpt};
 use crate::runtime::Stream;
 use crate::script::adapter::{Adapter, AdapterLimits};
 
@@ -67,6 +67,7 @@ impl LuaReader {
     }
 
     fn take(&mut self, told: Value, events: &mut Vec<AgentEvent>) {
+        let details = details(&told);
         match serde_json::from_value::<Told>(told).map_err(|error| error.to_string()).and_then(Told::event) {
             Ok(event) => {
                 match &event {
@@ -75,6 +76,7 @@ impl LuaReader {
                     _ => {}
                 }
                 events.push(event);
+                events.extend(details.into_iter().map(AgentEvent::Detail));
             }
             Err(why) => self.warn(format!("an event is left out: {why}")),
         }
@@ -156,6 +158,18 @@ impl LuaReader {
     }
 }
 
+/// What an event of a tool tells for trajectories: `input` and `output`.
+fn details(told: &Value) -> Vec<Detail> {
+    let cut = |text: &str| excerpt::of(text).into_owned();
+    let input = told.get("input").filter(|input| input.is_string() || input.is_object()).cloned();
+    let output = told.get("output").and_then(Value::as_str).map(cut);
+    match told["kind"].as_str() {
+        Some("tool") => input.map(Detail::Input).into_iter().chain(output.map(Detail::Output)).collect(),
+        Some("tool_end") => output.map(Detail::Output).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// An event as adapters tell it.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -167,6 +181,7 @@ enum Told {
     FileEdit { path: String },
     Command { line: String, ok: Option<bool> },
     Error { text: String },
+    Thinking { text: String },
     Usage(Counts),
     Cost { usd: f64 },
     Throttled { seconds: Option<f64> },
@@ -183,6 +198,7 @@ impl Told {
             Self::FileEdit { path } => AgentEvent::FileEdit(path),
             Self::Command { line, ok } => AgentEvent::Command { line, ok },
             Self::Error { text } => AgentEvent::Error(text),
+            Self::Thinking { text } => AgentEvent::Detail(Detail::Thinking(excerpt::of(&text).into_owned())),
             Self::Usage(counts) => AgentEvent::Usage(counts.usage()),
             Self::Cost { usd } => {
                 AgentEvent::Cost(dollars(usd).ok_or_else(|| format!("`{usd}` is no cost in dollars"))?)

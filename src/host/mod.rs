@@ -50,5 +50,6 @@ pub fn declared_harness(entry: &HarnessEntry, program: &Path) -> Result<Declarat
     assemble::declared(entry, program)
 }
 
+pub use crate::budget::{Price, PriceTable};
 pub use crate::engine::rehearsal::{Rehearsal, RehearsalEnd, Step};
 pub use crate::engine::{CancelHandle, CancelLevel};

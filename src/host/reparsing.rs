@@ -45,6 +45,15 @@ pub enum ReparseOutcome {
 }
 
 impl Host {
+    /// Returns today's prices: those that come with this host, and before them those that a plan names.
+    ///
+    /// # Errors
+    ///
+    /// An [`Error`] where the plan's price files cannot be read.
+    pub fn prices(&self, plan: Option<&RunPlan>) -> Result<PriceTable, Error> {
+        assemble::price_table(self.parts.prices.as_ref(), plan.map_or(&[][..], |plan| &plan.prices))
+    }
+
     /// Reads the stored logs of a run's sessions once more, through the adapters of `plan`, or of the built-in harnesses
     /// that the run used where the plan cannot be had (then it is the reason). Changes nothing; blocks.
     ///
@@ -59,8 +68,7 @@ impl Host {
         plan: Result<&RunPlan, &str>,
     ) -> Result<Vec<SessionReparse>, Error> {
         let sessions = store.stored_sessions(run).wait()?;
-        let prices =
-            assemble::price_table(self.parts.prices.as_ref(), plan.as_ref().map_or(&[][..], |plan| &plan.prices))?;
+        let prices = self.prices(plan.ok())?;
         let declared = match plan {
             Ok(_) => None,
             Err(_) => store.run_config(run).wait()?,

@@ -11,7 +11,8 @@ use crate::config::plan::HarnessEntry;
 use crate::harness::declarative::DeclarativeHarness;
 use crate::harness::lines::read_lines;
 use crate::harness::session::read_events;
-use crate::harness::{AgentEvent, Harness, OutputReader, Reading, session_file};
+use crate::harness::{AgentEvent, Detail, Harness, LineEnd, OutputReader, Reading, session_file};
+use crate::redact::Redactor;
 use crate::report::trajectory::Happening;
 use crate::runtime::Stream;
 
@@ -43,20 +44,34 @@ impl Adapter {
     }
 }
 
-/// Reads the streams of a session from `folder`, where they lie as `stdout.log.gz` and `stderr.log.gz` or, of a recording,
-/// as `stdout` and `stderr`. A stream that is not there was empty.
+/// Reads what is stored of a session from `folder`: its streams, and the file that its harness kept. They lie there as
+/// `stdout.log.gz`, `stderr.log.gz` and `session.log.gz` or, of a recording, as `stdout`, `stderr` and `session`. A stream that
+/// is not there was empty. Where the file tells steps of its own, it tells them instead of the streams.
 ///
 /// # Errors
 ///
 /// What the operating system says, or that a stream is damaged.
 pub fn read_stored(adapter: &Adapter, folder: &Path) -> io::Result<Vec<Happening>> {
-    let mut reader = adapter.harness.reader();
+    let mut reader = adapter.harness.detailed_reader();
+    // Secrets were taken out of the text of the log; what it spells in another way is found in what it says.
+    let redactor = Redactor::new(std::iter::empty::<(String, String)>());
     let mut found = Vec::new();
     for (stream, name) in [(Stream::Stdout, "stdout"), (Stream::Stderr, "stderr")] {
         let Some(mut source) = open(folder, name)? else { continue };
-        read_events(&mut *reader, stream, &mut *source, &mut |event| found.extend(happening(event)))?;
+        read_events(&mut *reader, stream, &mut *source, &mut |event| found.extend(happening(event, &redactor)))?;
     }
-    Ok(if adapter.plain { joined(found) } else { found })
+    let printed = if adapter.plain { joined(found) } else { found };
+    let Some(one_document) = adapter.session_file else { return Ok(printed) };
+    let Some(mut source) = open(folder, "session")? else { return Ok(printed) };
+    let mut kept = Vec::new();
+    let mut on_event = |event| kept.extend(happening(event, &redactor));
+    session_file::read_events(&mut *reader, one_document, &mut *source, &mut on_event)?;
+    let tells_steps = kept.iter().any(|one| matches!(one, Happening::Message(_) | Happening::Call { .. }));
+    Ok(if tells_steps {
+        std::iter::once(Happening::AllTold).chain(kept).collect()
+    } else {
+        printed.into_iter().chain(kept).collect()
+    })
 }
 
 fn open(folder: &Path, name: &str) -> io::Result<Option<Box<dyn io::Read>>> {
@@ -185,7 +200,8 @@ impl io::Read for Ending {
     }
 }
 
-fn happening(event: AgentEvent) -> Option<Happening> {
+fn happening(event: AgentEvent, redactor: &Redactor) -> Option<Happening> {
+    let redact = |text: &str| redactor.redact(text).into_string();
     Some(match event {
         AgentEvent::Message(text) => Happening::Message(text),
         AgentEvent::Tool { name, ok, duration } => Happening::Call { name, ok, duration },
@@ -194,6 +210,17 @@ fn happening(event: AgentEvent) -> Option<Happening> {
         AgentEvent::Command { line, ok } => Happening::Command { line, ok },
         AgentEvent::Error(text) => Happening::Notice(text),
         AgentEvent::Retrying { .. } => Happening::Notice(event.words()?),
+        AgentEvent::Detail(detail) => match detail {
+            Detail::Request(name) => Happening::Request(name),
+            Detail::Call(id) => Happening::CallId(id),
+            Detail::Thinking(text) => Happening::Thinking(redact(&text)),
+            Detail::Input(mut value) => {
+                redactor.redact_json(&mut value);
+                Happening::Input(value)
+            }
+            Detail::Output(text) => Happening::Output(redact(&text)),
+            Detail::LineEnd(LineEnd { at, request, usage, cost }) => Happening::LineEnd { at, request, usage, cost },
+        },
         // Numbers and ends are on record.
         AgentEvent::SessionId(_) | AgentEvent::Usage(_) | AgentEvent::Cost(_) | AgentEvent::Finished => return None,
     })

@@ -68,12 +68,18 @@ pub struct Step {
     pub source: StepSource,
     /// What was said; empty where tools were used without a word.
     pub message: String,
+    /// What the agent thought, where it prints that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
     /// The tools that were used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// What came of them, as far as it was told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observation: Option<Observation>,
+    /// What it has used, where that is told of single steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
     /// What the format has no field for.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
@@ -97,12 +103,35 @@ pub struct Observation {
     pub results: Vec<ObservationResult>,
 }
 
-/// How a call ended. Its output is in the raw log only.
+/// How a call ended, and what it came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ObservationResult {
     /// Which call.
     pub source_call_id: String,
+    /// Its output; a long one has a line in its middle that says how much is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
     /// `ok` and `duration_ms`, where they are known.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+}
+
+/// The figures of a step.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Metrics {
+    /// All input tokens, those from and into a cache included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
+    /// Output tokens, reasoning included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_tokens: Option<u64>,
+    /// Input tokens from a cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+    /// Dollars: by the price that the session's cost was computed by, else what the harness says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// The classes of tokens that the format has no field for, and the harness's own cost.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
 }

@@ -39,6 +39,14 @@ pub struct LineRule {
     pub ok: Option<String>,
     /// Dotted path of a tool call's id, where its end is told by another line.
     pub id: Option<String>,
+    /// Dotted path of what a tool was given.
+    pub input: Option<String>,
+    /// Dotted path of what a tool came to; of several texts all count.
+    pub output: Option<String>,
+    /// Dotted path of a list: the rule applies to each of its items, and its other paths begin there.
+    pub each: Option<String>,
+    /// Whether it is read for trajectories only.
+    pub trajectory: bool,
     /// Dotted path of when the line was written: a date, or milliseconds.
     pub time: Option<String>,
     /// Dotted paths of how many milliseconds a tool call took, also added and subtracted.
@@ -73,6 +81,12 @@ pub enum UsageMode {
 }
 
 impl UsageMode {
+    /// Tells whether each line tells a part.
+    #[must_use]
+    pub fn is_sum(self) -> bool {
+        matches!(self, Self::Sum | Self::CumulativeSum)
+    }
+
     /// Tells whether the numbers of resumed sessions are in.
     #[must_use]
     pub fn holds_resumed(self) -> bool {
@@ -90,6 +104,8 @@ pub enum LineMeaning {
     Message,
     /// A piece of the agent's words, to be put together with those around it.
     MessagePart,
+    /// The agent's thoughts, where it prints them. Read for trajectories only.
+    Thinking,
     /// A tool call.
     Tool,
     /// The end of a tool call that another line told.
@@ -213,6 +229,10 @@ fn rule(table: &Node) -> LineRule {
         turns: table.text_of("turns"),
         wait_ms: table.text_of("wait_ms"),
         id: table.text_of("id"),
+        input: table.text_of("input"),
+        output: table.text_of("output"),
+        each: table.text_of("each"),
+        trajectory: table.bool_of("trajectory").unwrap_or_default(),
         time: table.text_of("time"),
         duration_ms: table.text_of("duration_ms"),
         once: table.text_of("once"),
@@ -227,6 +247,7 @@ impl LineMeaning {
             "data" => Self::Data,
             "message" => Self::Message,
             "message_part" => Self::MessagePart,
+            "thinking" => Self::Thinking,
             "tool" => Self::Tool,
             "tool_end" => Self::ToolEnd,
             "file_edit" => Self::FileEdit,

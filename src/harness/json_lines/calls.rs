@@ -60,6 +60,16 @@ fn milliseconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number / 1000.0).ok()
 }
 
+/// Returns when a line was written.
+pub(super) fn moment(rule: &Rule, line: &Value) -> Option<Timestamp> {
+    /// What is less is no number of milliseconds since 1970: it was in 1973, before any agent.
+    const LEAST: f64 = 1e11;
+    let number = time(rule, line)?;
+    let milliseconds = if number < LEAST { number * 1000.0 } else { number };
+    #[expect(clippy::cast_possible_truncation, reason = "what is out of range is no time, and is refused as one")]
+    Timestamp::from_millisecond(milliseconds as i64).ok()
+}
+
 /// Returns when a line was written: a number of milliseconds, or a date with its time.
 fn time(rule: &Rule, line: &Value) -> Option<f64> {
     let text = rule.time.as_ref().and_then(|path: &Path| path.text(line))?;

@@ -70,6 +70,14 @@ impl TextPath {
     pub(super) fn text(&self, value: &Value) -> Option<String> {
         self.0.iter().find_map(|path| path.text(value).filter(|text| !text.is_empty()))
     }
+
+    /// Returns all texts at the first path that leads to one, a line for each; empty ones count too.
+    pub(super) fn all_texts(&self, value: &Value) -> Option<String> {
+        self.0.iter().find_map(|path| {
+            let texts: Vec<_> = path.find(value).into_iter().filter_map(Value::as_str).collect();
+            (!texts.is_empty()).then(|| texts.join("\n"))
+        })
+    }
 }
 
 /// What a line must have at a path: one of some values; where the path ends with ` ~`, a text that holds one; where it ends

@@ -10,28 +10,35 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::excerpts::Excerpts;
+
 /// The paths that rules name, as a tree. What a path leads to is kept whole.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Projection {
     whole: bool,
+    /// Whether long texts in what is kept are cut.
+    excerpt: bool,
     named: BTreeMap<String, Projection>,
     any: Option<Box<Projection>>,
 }
 
 impl Projection {
     /// Makes the tree of some paths.
-    pub(super) fn of<'p>(paths: impl Iterator<Item = &'p [String]>) -> Self {
+    pub(super) fn of(paths: impl Iterator<Item = Vec<String>>, excerpts: impl Iterator<Item = Vec<String>>) -> Self {
         let mut tree = Self::default();
         for path in paths {
-            tree.add(path);
+            tree.add(&path).whole = true;
+        }
+        for path in excerpts {
+            tree.add(&path).excerpt = true;
         }
         tree.close();
         tree
     }
 
-    fn add(&mut self, path: &[String]) {
+    fn add(&mut self, path: &[String]) -> &mut Self {
         match path.split_first() {
-            None => self.whole = true,
+            None => self,
             Some((step, rest)) if step == "*" => self.any.get_or_insert_default().add(rest),
             Some((step, rest)) => self.named.entry(step.clone()).or_default().add(rest),
         }
@@ -50,6 +57,7 @@ impl Projection {
 
     fn merge(&mut self, other: &Self) {
         self.whole |= other.whole;
+        self.excerpt |= other.excerpt;
         for (step, child) in &other.named {
             self.named.entry(step.clone()).or_default().merge(child);
         }
@@ -75,7 +83,11 @@ impl<'de> DeserializeSeed<'de> for &Projection {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
-        if self.whole { Value::deserialize(json) } else { json.deserialize_any(Pruned(self)) }
+        match (self.whole, self.excerpt) {
+            (true, _) => Value::deserialize(json),
+            (false, true) => Excerpts::new().deserialize(json),
+            (false, false) => json.deserialize_any(Pruned(self)),
+        }
     }
 }
 
@@ -182,7 +194,8 @@ mod tests {
 
     fn read(paths: &[&str], text: &str) -> Option<Value> {
         let paths: Vec<Path> = paths.iter().map(|path| Path::parse(path)).collect();
-        Projection::of(paths.iter().map(Path::steps)).read(text)
+        let steps = paths.iter().map(|path| path.steps().to_vec());
+        Projection::of(steps, std::iter::empty()).read(text)
     }
 
     #[test_case(&["a"], json!({"a": {"b": [1, "x"], "z": {}}}); "what is named is whole")]
@@ -237,7 +250,8 @@ mod tests {
             paths in proptest::collection::vec("([a-c]|[0-2]|\\*)(\\.([a-c]|[0-2]|\\*)){0,3}", 1..4),
         ) {
             let parsed: Vec<Path> = paths.iter().map(|path| Path::parse(path)).collect();
-            let kept = Projection::of(parsed.iter().map(Path::steps)).read(&value.to_string()).expect("JSON");
+            let steps = parsed.iter().map(|path| path.steps().to_vec());
+            let kept = Projection::of(steps, std::iter::empty()).read(&value.to_string()).expect("JSON");
             for path in &parsed {
                 let found = |value| path.find(value).into_iter().filter(|found| !found.is_null()).cloned().collect();
                 let (before, after): (Vec<Value>, Vec<Value>) = (found(&value), found(&kept));

@@ -22,10 +22,15 @@ pub(super) struct Rule {
     pub(super) cost: Option<Expression>,
     pub(super) turns: Option<Expression>,
     pub(super) wait_ms: Option<Expression>,
+    pub(super) trajectory: bool,
+    pub(super) each: Option<Path>,
+    pub(super) input: Option<Path>,
+    pub(super) output: Option<TextPath>,
 }
 
 impl Rule {
-    pub(super) fn new(rule: &LineRule) -> Self {
+    /// Takes a rule apart; what only details need, only for a reader of them.
+    pub(super) fn new(rule: &LineRule, detailed: bool) -> Self {
         let path = |text: &Option<String>| text.as_deref().map(Path::parse);
         let expression = |text: &Option<String>| text.as_deref().map(Expression::parse);
         Self {
@@ -33,8 +38,12 @@ impl Rule {
             is: rule.is,
             text: rule.text.as_deref().map(TextPath::parse),
             id: path(&rule.id),
-            once: path(&rule.once),
-            time: path(&rule.time),
+            once: path(&rule.once).filter(|_| detailed || !rule.usage.is_empty()),
+            time: path(&rule.time).filter(|_| detailed || matches!(rule.is, LineMeaning::Tool | LineMeaning::ToolEnd)),
+            trajectory: rule.trajectory,
+            each: path(&rule.each),
+            input: path(&rule.input).filter(|_| detailed),
+            output: rule.output.as_deref().filter(|_| detailed).map(TextPath::parse),
             duration_ms: expression(&rule.duration_ms),
             ok: path(&rule.ok),
             usage: rule.usage.iter().map(|(class, path)| (class.clone(), Expression::parse(path))).collect(),
@@ -75,13 +84,25 @@ impl Rule {
         Usage { cache_write: told.and_then(|(_, tokens)| tokens.whole(line)), ..Usage::UNKNOWN }
     }
 
+    /// Returns the paths of what may be long and is only shown.
+    pub(super) fn excerpts(&self) -> Vec<Vec<String>> {
+        let output = self.output.iter().flat_map(TextPath::paths);
+        self.input.iter().chain(output).map(|path| self.way_to(path)).collect()
+    }
+
+    /// Returns the way from a line to what a path of the rule leads to.
+    fn way_to(&self, path: &Path) -> Vec<String> {
+        let items = self.each.iter().flat_map(|each| each.steps().iter().cloned().chain(["*".to_owned()]));
+        items.chain(path.steps().iter().cloned()).collect()
+    }
+
     /// Returns every path that the rule may look at.
-    pub(super) fn paths(&self) -> Vec<&[String]> {
+    pub(super) fn paths(&self) -> Vec<Vec<String>> {
         let conditions = self.when.iter().flat_map(Condition::paths);
         let texts = self.text.iter().flat_map(TextPath::paths);
         let single = [&self.id, &self.once, &self.time, &self.ok].into_iter().flatten();
         let sums = [&self.duration_ms, &self.cost, &self.turns, &self.wait_ms].into_iter().flatten();
         let sums = sums.chain(self.usage.iter().map(|(_, sum)| sum)).flat_map(Expression::paths);
-        conditions.chain(texts).chain(single).chain(sums).map(Path::steps).collect()
+        conditions.chain(texts).chain(single).chain(sums).map(|path| self.way_to(path)).collect()
     }
 }

@@ -19,7 +19,7 @@ fn record(text: &str) -> SessionRecord {
 
 fn made(record: &SessionRecord, prompt: Option<&str>, happenings: Vec<Happening>) -> Value {
     let attempt = attempt();
-    let known = Known { attempt: &attempt, record, harness_version: None, prompt };
+    let known = Known { attempt: &attempt, record, harness_version: None, prompt, price: None };
     let mut bytes = Vec::new();
     write_document(&trajectory(known, happenings, Vec::new()), &mut bytes).expect("written");
     serde_json::from_slice(&bytes).expect("JSON")
@@ -117,7 +117,8 @@ fn a_command_that_no_tool_call_told_is_a_call_of_its_own() {
 #[test]
 fn lines_hold_what_the_document_holds() {
     let (record, attempt) = (record("done"), attempt());
-    let known = Known { attempt: &attempt, record: &record, harness_version: Some("1"), prompt: Some("do") };
+    let known =
+        Known { attempt: &attempt, record: &record, harness_version: Some("1"), prompt: Some("do"), price: None };
     let made = trajectory(known, vec![Happening::Message("done\n\nso".to_owned())], Vec::new());
     let mut bytes = Vec::new();
     write_lines(&made, &mut bytes).expect("written");
