@@ -15,7 +15,7 @@ use refrain::domain::Micros;
 use refrain::domain::failure::{LimitKind, ProviderFault, Timer};
 use refrain::domain::session::SessionEnd;
 use refrain::harness::declarative::DeclarativeHarness;
-use refrain::harness::session::SessionResult;
+use refrain::harness::session::{SessionResult, read_left};
 use refrain::harness::{AgentEvent, HarnessError, scripted};
 use refrain::runtime::{ExecEnd, RuntimeError};
 use serde_json::{Value, json};
@@ -354,6 +354,31 @@ async fn what_a_killed_harness_has_kept_of_its_session_is_read() {
     let kept = fs::read_to_string(bed.options.folder.join("session.log")).unwrap();
     assert_eq!(kept.lines().count(), 4);
     assert!(!bed.options.folder.join("session-files").exists());
+    bed.close().await;
+}
+
+#[tokio::test]
+async fn what_a_session_has_left_whose_host_died_is_read_with_the_file_that_its_harness_kept() {
+    let bed = Bed::new().await;
+    let kept = bed.env.home().join(".keeping/a");
+    fs::create_dir_all(&kept).unwrap();
+    fs::write(kept.join("s-1.jsonl"), "{\"type\":\"answer\",\"in\":5,\"out\":7}\n").unwrap();
+    fs::create_dir_all(&bed.options.folder).unwrap();
+    fs::write(bed.options.stderr_log(), "").unwrap();
+    let harness = keeping("true");
+    let began = (false, jiff::Timestamp::UNIX_EPOCH);
+    let left = || read_left(&*bed.env, (&harness, &bed.request), &bed.options, began);
+
+    fs::write(bed.options.stdout_log(), "{\"type\":\"start\",\"id\":\"s-1\"}\n").unwrap();
+    assert!(left().await.unwrap().is_none(), "nothing shows that it had finished");
+
+    let printed = "{\"type\":\"start\",\"id\":\"s-1\"}\n{\"type\":\"say\",\"text\":\"hi\"}\n{\"type\":\"end\"}\n";
+    fs::write(bed.options.stdout_log(), printed).unwrap();
+    let result = left().await.unwrap().unwrap();
+    assert_eq!(result.end, SessionEnd::Completed);
+    assert_eq!((result.reading.usage.input, result.reading.usage.output), (Some(5), Some(7)));
+    assert!(result.from_log.decides_end && !result.from_log.outlived_end);
+    assert!(bed.options.folder.join("session.log").exists(), "it is kept with the logs");
     bed.close().await;
 }
 
