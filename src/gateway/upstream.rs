@@ -25,6 +25,10 @@ use crate::clock::Clock;
 /// being closed would be lost.
 const KEPT: Duration = Duration::from_secs(30);
 
+/// The most that is read from a provider at a time, and the most bytes of an answer's head. What is larger than a processor's cache, or
+/// large enough for the allocator to fetch it from the system each time, takes longer.
+const READ: usize = 96 << 10;
+
 /// Sends requests to providers, over connections that are used again.
 pub(super) struct Upstream {
     way: Way,
@@ -56,7 +60,7 @@ pub(super) enum Unanswered {
 impl Upstream {
     pub(super) fn new(config: ClientConfig, proxy: Option<&Proxy>, clock: Arc<dyn Clock>, stalls: Stalls) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_idle_timeout(KEPT).pool_timer(TokioTimer::new());
+        builder.pool_idle_timeout(KEPT).pool_timer(TokioTimer::new()).http1_max_buf_size(READ);
         let way = match proxy {
             None => Way::Direct(builder.build(tls::over(config, tls::tcp()))),
             Some(Proxy { address, authorization }) => {
