@@ -120,12 +120,16 @@ mod tests {
         let mut pieces = Pieces::default();
         let large = Bytes::from(vec![b'l'; SMALL + 1]);
         let sent = [&b"a"[..], b"b", &large, b"c", &large, &large].map(Bytes::copy_from_slice);
-        sent.iter().for_each(|piece| pieces.push(piece.clone()));
+        for piece in &sent {
+            pieces.push(piece.clone());
+        }
         let held = pieces.finish();
         assert_eq!(held.iter().map(Bytes::len).collect::<Vec<_>>(), [2, SMALL + 1, 1, SMALL + 1, SMALL + 1]);
         assert_eq!(held.into_iter().flatten().collect::<Vec<_>>(), sent.concat());
         let mut pieces = Pieces::default();
-        (0..1_000_000).for_each(|_| pieces.push(Bytes::from_static(b"x")));
+        for _ in 0..1_000_000 {
+            pieces.push(Bytes::from_static(b"x"));
+        }
         let held = pieces.finish();
         assert!(held.len() < 100 && held.iter().map(Bytes::len).sum::<usize>() == 1_000_000, "{}", held.len());
     }

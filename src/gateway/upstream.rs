@@ -25,10 +25,6 @@ use crate::clock::Clock;
 /// being closed would be lost.
 const KEPT: Duration = Duration::from_secs(30);
 
-/// The most that is read from a provider at a time, and the most bytes of an answer's head. What is larger than a processor's cache, or
-/// large enough for the allocator to fetch it from the system each time, takes longer.
-const READ: usize = 96 << 10;
-
 /// Sends requests to providers, over connections that are used again.
 pub(super) struct Upstream {
     way: Way,
@@ -40,7 +36,7 @@ pub(super) struct Upstream {
 enum Way {
     Direct(Client<HttpsConnector<HttpConnector>, Upload>),
     /// A proxy connects, and what passes it is encrypted for the provider.
-    Through(Client<HttpsConnector<Tunnel<HttpConnector>>, Upload>, Uri),
+    Through(Box<Client<HttpsConnector<Tunnel<HttpConnector>>, Upload>>, Uri),
 }
 
 /// A request got no answer.
@@ -60,7 +56,7 @@ pub(super) enum Unanswered {
 impl Upstream {
     pub(super) fn new(config: ClientConfig, proxy: Option<&Proxy>, clock: Arc<dyn Clock>, stalls: Stalls) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_idle_timeout(KEPT).pool_timer(TokioTimer::new()).http1_max_buf_size(READ);
+        builder.pool_idle_timeout(KEPT).pool_timer(TokioTimer::new());
         let way = match proxy {
             None => Way::Direct(builder.build(tls::over(config, tls::tcp()))),
             Some(Proxy { address, authorization }) => {
@@ -69,7 +65,7 @@ impl Upstream {
                     Some(authorization) => tunnel.with_auth(authorization.clone()),
                     None => tunnel,
                 };
-                Way::Through(builder.build(tls::over(config, tunnel)), address.clone())
+                Way::Through(Box::new(builder.build(tls::over(config, tunnel))), address.clone())
             }
         };
         Self { way, clock, stalls }

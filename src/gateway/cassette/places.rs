@@ -115,11 +115,10 @@ fn swapped<'t>(text: Cow<'t, [u8]>, what: &str, by: &str, fits: fn(&[u8], &[u8])
 pub(super) fn stands_alone(before: &[u8], after: &[u8]) -> bool {
     let begins = match before {
         // A line break of a text in JSON, not a letter.
-        [.., b'\\', b'n' | b't' | b'r' | b'f' | b'b'] => true,
+        [] | [.., b'\\', b'n' | b't' | b'r' | b'f' | b'b'] => true,
         [.., last] => {
             !(last.is_ascii_alphanumeric() || matches!(last, b'_' | b'-' | b'.' | b'/' | b'}') || *last >= 0x80)
         }
-        [] => true,
     };
     begins && ends_there(after)
 }

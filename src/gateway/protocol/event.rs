@@ -219,6 +219,9 @@ impl Visit for Event {
 pub(super) static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""usage""#));
 static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""error""#));
 
+/// From this length on an event is mostly text.
+const LONG: usize = 1024;
+
 /// Tells whether an event has to be read, given all its data in one piece. Most events of a stream are pieces of text,
 /// which tell neither tokens nor an end; they are known by a look at a few bytes.
 pub(super) fn may_tell(api: Api, model_known: bool, data: &[u8]) -> bool {
@@ -227,7 +230,8 @@ pub(super) fn may_tell(api: Api, model_known: bool, data: &[u8]) -> bool {
         Api::OpenAiResponses => {
             declared_type(data).is_none_or(|name| !name.starts_with(b"response.") || !name.ends_with(b".delta"))
         }
-        Api::OpenAiChat => !model_known || has(data, &USAGE) || has(data, &ERROR),
+        // Skipping the text of a long one is faster than two searches through it.
+        Api::OpenAiChat => data.len() > LONG || !model_known || has(data, &USAGE) || has(data, &ERROR),
         _ => true,
     }
 }

@@ -218,12 +218,10 @@ impl Scanner {
     /// Reads on in a string; returns where.
     fn string(&mut self, bytes: &[u8], at: usize, visit: &mut impl Visit) -> usize {
         let kept = self.in_key || self.wanted;
-        let mut rest = &bytes[at..];
-        if !kept {
-            rest = past_escapes(rest);
-        }
+        let rest = &bytes[at..];
+        let (rest, run) = if kept { (rest, memchr2(b'"', b'\\', rest)) } else { past_escapes(rest) };
         let at = bytes.len() - rest.len();
-        let run = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+        let run = run.unwrap_or(rest.len());
         if kept {
             self.text.extend(&rest[..run]);
         }
@@ -302,14 +300,16 @@ impl Scanner {
     }
 }
 
-/// Skips what is no end of a string: long runs of text with line ends and quotes in it, mostly.
-fn past_escapes(mut bytes: &[u8]) -> &[u8] {
-    while let Some(at) = memchr2(b'"', b'\\', bytes)
-        && let [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', rest @ ..] = &bytes[at..]
-    {
-        bytes = rest;
+/// Skips what is no end of a string: long runs of text with line ends and quotes in it, mostly. Returns the rest, and where in it
+/// the next quote or backslash stands.
+fn past_escapes(mut bytes: &[u8]) -> (&[u8], Option<usize>) {
+    loop {
+        let next = memchr2(b'"', b'\\', bytes);
+        match next.map(|at| &bytes[at..]) {
+            Some([b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', rest @ ..]) => bytes = rest,
+            _ => return (bytes, next),
+        }
     }
-    bytes
 }
 
 #[cfg(test)]

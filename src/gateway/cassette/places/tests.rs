@@ -3,6 +3,9 @@ use test_case::test_case;
 
 use super::*;
 
+/// Makes the event of a provider that tells a piece of text with this index.
+type Tell<'t> = &'t dyn Fn(u32, &str) -> serde_json::Value;
+
 fn places() -> Places {
     Places::new([
         ("directory", Path::new("/srv/run.1/work")),
@@ -51,7 +54,7 @@ fn a_path_in_pieces_is_brought_together_whichever_provider_tells_it() {
     let responses =
         |index: u32, text: &str| json!({"type": "response.output_text.delta", "output_index": index, "delta": text});
     let gemini = |_: u32, text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}}]});
-    let tellers: [&dyn Fn(u32, &str) -> serde_json::Value; 4] = [&anthropic, &openai, &responses, &gemini];
+    let tellers: [Tell<'_>; 4] = [&anthropic, &openai, &responses, &gemini];
     for tell in tellers {
         let pieces = ["{\"path\":\"/srv", "/run.1/", "work/a\", \"/srv/run.1/wo", "rk\",\"", "/srv/run.1/workshop\"}"];
         let kept = places().hidden_in(stream(&pieces.map(|piece| tell(1, piece))));
