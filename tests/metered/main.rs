@@ -117,6 +117,27 @@ fn what_a_killed_host_had_seen_is_on_the_books_to_the_micro_dollar() {
 }
 
 #[test]
+fn what_a_killed_host_had_seen_of_a_free_cell_costs_the_budget_nothing() {
+    let provider = Provider::start();
+    let project = Project::new(&provider, "asks(2); once(600); asks(1)", "budget_usd: 0\n")
+        .with_model("cost_mode: subscription, auth_mode: api_key");
+    let mut host = project.start(&["run", "runs/metered.yaml"]);
+    project.wait_for("waiting");
+    host.kill().expect("killed");
+    host.wait().expect("dead");
+    let ran = project.run(&["run", "runs/metered.yaml"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("lost its host"), "it is given up: {ran:?}");
+    let store = Store::open_read_only(&project.path().join("runs/refrain.db")).unwrap();
+    let totals = store.ledger_totals(&run_name()).wait().unwrap();
+    assert_eq!((totals.total, totals.billable_spent, totals.unknown), (micros(5), Micros::ZERO, 0), "{totals:?}");
+    let attempts = store.attempts(&run_name(), &CellId::from_stored(project::CELL)).wait().unwrap();
+    let costs: Vec<_> = attempts.iter().map(|row| (row.cost, row.billable)).collect();
+    assert_eq!(costs, [2, 3].map(|requests| (Some(micros(requests)), Some(Micros::ZERO))));
+    is_clean(&project);
+}
+
+#[test]
 fn a_request_that_was_under_way_when_the_host_was_killed_is_lost_and_said_to_be() {
     let provider = Provider::start();
     let project = Project::new(&provider, "asks(1); hangs_once(); asks(1)", "");

@@ -102,6 +102,14 @@ impl Project {
         project
     }
 
+    /// Gives the run's model more settings.
+    pub(crate) fn with_model(self, settings: &str) -> Self {
+        let name = "runs/metered.yaml";
+        let text = fs::read_to_string(self.path().join(name)).expect("readable");
+        self.file(name, &text.replace("api_key_env: FAKE_KEY", &format!("api_key_env: FAKE_KEY, {settings}")));
+        self
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
