@@ -12,7 +12,7 @@ use super::attempts::AttemptStart;
 use super::error::Fault;
 use super::row::{Columns, money, time};
 use super::worker::Ticket;
-use super::{Store, attempts, reserves, sessions};
+use super::{Store, attempts, reserves, sessions, settling};
 use crate::budget;
 use crate::domain::{AttemptId, Micros, RunName};
 
@@ -429,22 +429,26 @@ pub(super) fn totals(tx: &Connection, run: &RunName) -> Result<LedgerTotals, Fau
     let Some(row) = rows.next()? else { return Ok(LedgerTotals::default()) };
     let row = Columns::of(row);
     let sum = |column| -> Result<Micros, Fault> { Ok(row.money(column)?.unwrap_or(Micros::ZERO)) };
-    let assumed = assumed(tx, run)?;
+    let (assumed, stand_ins) = assumed(tx, run)?;
     Ok(LedgerTotals {
         billable_spent: sum("billable_micros")? - assumed,
         assumed,
         reserved: sum("reserved_micros")?,
         total: sum("total_micros")?,
-        unknown: usize::try_from(row.number("unknown")?).unwrap_or(usize::MAX),
+        unknown: usize::try_from(row.number("unknown")?.saturating_sub(stand_ins)).unwrap_or(usize::MAX),
     })
 }
 
-/// What counts against the cap although nobody knows it; an index holds just these entries.
-fn assumed(tx: &Connection, run: &RunName) -> Result<Micros, Fault> {
-    let sum: i64 = tx
+/// What counts against the cap although nobody knows it, and how many of the entries only stand for others; an index holds
+/// just these entries.
+fn assumed(tx: &Connection, run: &RunName) -> Result<(Micros, u64), Fault> {
+    let (sum, stand_ins): (i64, i64) = tx
         .prepare_cached(
-            "SELECT coalesce(sum(billable_micros), 0) FROM ledger WHERE run_name = ?1 AND amount_micros IS NULL",
+            "SELECT coalesce(sum(billable_micros), 0), coalesce(sum(reference LIKE ?2 OR reference LIKE ?3), 0)
+             FROM ledger WHERE run_name = ?1 AND amount_micros IS NULL",
         )?
-        .query_row([run.as_str()], |row| row.get(0))?;
-    Ok(Micros::new(sum))
+        .query_row(params![run.as_str(), reserves::UNKNOWN_REST, format!("{}%", settling::RELEASED)], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    Ok((Micros::new(sum), u64::try_from(stand_ins).unwrap_or(0)))
 }

@@ -56,7 +56,7 @@ pub(super) fn cut_off(tx: &Connection, id: &AttemptId, note: &str, at: Timestamp
 }
 
 /// What an entry of an ended attempt is for that stands for sessions whose cost nobody knows.
-const UNKNOWN_REST: &str = "unknown rest";
+pub(super) const UNKNOWN_REST: &str = "unknown rest";
 
 /// Ends what an attempt holds in reserve, now that its record has told what it spent. Where that leaves out something
 /// that counts against the budget, what it still held is no promise any more, but counts until the figure is known. Doing

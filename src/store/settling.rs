@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 
 use super::error::Fault;
 use super::ledger::{self, LedgerEntry, LedgerKind};
-use super::reserves::CUT_OFF;
+use super::reserves::{CUT_OFF, UNKNOWN_REST};
 use super::row::{Columns, time};
 use super::worker::Ticket;
 use super::{Store, attempts, results};
@@ -18,7 +18,7 @@ use crate::domain::{AttemptId, Micros, RunName};
 /// What a settlement with a cost is for.
 const SETTLED: &str = "settled by hand";
 /// What a settlement without one is for.
-const RELEASED: &str = "released by hand";
+pub(super) const RELEASED: &str = "released by hand";
 /// What takes a settlement back, once the attempt itself has told what it spent.
 const WITHDRAWN: &str = "settlement withdrawn";
 
@@ -73,14 +73,14 @@ impl Store {
         let run = run.clone();
         self.read(move |tx| {
             let mut statement = tx.prepare_cached(
-                "SELECT l.run_name, l.cell_id, l.attempt, count(*) - sum(l.reference LIKE ?2) AS unknown,
+                "SELECT l.run_name, l.cell_id, l.attempt, count(*) - sum(l.reference LIKE ?2 OR l.reference = ?3) AS unknown,
                    coalesce(sum(l.billable_micros), 0) AS assumed,
                    EXISTS (SELECT 1 FROM attempts AS a WHERE a.run_name = l.run_name AND a.cell_id = l.cell_id
                      AND a.attempt = l.attempt AND a.ended_at IS NULL) AS under_way
                  FROM ledger AS l WHERE l.run_name = ?1 AND l.amount_micros IS NULL
                  GROUP BY l.cell_id, l.attempt ORDER BY l.cell_id, l.attempt",
             )?;
-            let mut rows = statement.query(params![run.as_str(), format!("{RELEASED}%")])?;
+            let mut rows = statement.query(params![run.as_str(), format!("{RELEASED}%"), UNKNOWN_REST])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let row = Columns::of(row);

@@ -34,8 +34,16 @@ fn rules(bed: &TestBed, rules: &[&str]) {
     bed.file("mine/harness.toml", &(HEAD.to_owned() + &rules.concat()));
 }
 
-/// A run of some cells by a harness with these rules.
+/// A run of some cells by a harness with these rules, carried out.
 fn project(first: &[&str], cells: usize) -> TestBed {
+    let bed = planned(first, &format!("repeats: {cells}\n"));
+    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "none"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    bed
+}
+
+/// A run with these settings by a harness with these rules.
+fn planned(first: &[&str], settings: &str) -> TestBed {
     let bed = TestBed::with_play("plays: []\n");
     rules(&bed, first);
     bed.file("says.jsonl", SAYS);
@@ -45,11 +53,9 @@ fn project(first: &[&str], cells: usize) -> TestBed {
         &format!(
             "name: demo\nharnesses:\n  - name: mine\n    adapter: ../mine\n    config: {{says: ../says.jsonl}}\n\
              models:\n  - {{name: small, provider: scripted}}\ntasks: [greeting]\nruntime: local\n\
-             prices: [../prices.toml]\norchestrators: [one-shot]\nrepeats: {cells}\n"
+             prices: [../prices.toml]\norchestrators: [one-shot]\n{settings}"
         ),
     );
-    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "none"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
     bed
 }
 
@@ -149,6 +155,24 @@ fn a_cost_that_is_not_known_any_more_or_another_one_is_corrected_on_the_ledger()
     assert_eq!(counts(&reparse(&bed, &["--write"])), [1, 0, 0]);
     assert_eq!((bed.record("greeting")["cost"].clone(), books(&bed)), (json!(50_000), (json!(50_000), json!(0))));
     is_sound(&bed);
+}
+
+#[test]
+fn what_was_reserved_counts_against_the_cap_until_the_cost_is_told() {
+    let bed = planned(&[BLIND], "repeats: 3\nparallel_runs: 1\nbudget_usd: 1\nlimits: {cell_cost: 0.50}\n");
+    let run = ["run", "runs/demo.yaml", "--progress", "lines", "--accept-changes"];
+    let ran = bed.run(&run);
+    assert_eq!(ran.code, Some(12), "{ran:?}");
+    assert!(ran.stderr.contains("2 session(s) told no usage"), "{ran:?}");
+    rules(&bed, &[BLIND, RIGHT]);
+    assert_eq!(counts(&reparse(&bed, &["--write"])), [2, 0, 0]);
+    assert_eq!(books(&bed), (json!(82_000), json!(0)), "nothing stands for what is known");
+    assert_eq!(bed.record("r1")["cost"], json!(41_000));
+    assert_eq!(bed.results()[0]["billable_micros"], json!(41_000));
+    is_sound(&bed);
+    let ran = bed.run(&run);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!((bed.results().len(), books(&bed).0), (3, json!(123_000)));
 }
 
 #[test]

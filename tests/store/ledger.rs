@@ -146,7 +146,7 @@ fn the_reservation_of_an_attempt_of_unknown_cost_counts_as_spent() {
         assert_eq!(sums(), (20, 30, 0, Micros::new(950)));
     }
     let open = store.unsettled(&run("nightly")).wait().unwrap();
-    assert_eq!((open.len(), open[0].assumed.get(), open[0].under_way), (1, 30, false));
+    assert_eq!((open.len(), open[0].unknown, open[0].assumed.get(), open[0].under_way), (1, 1, 30, false));
     // Freed by hand, and then the meter tells after all: it counts with what it cost.
     let settlement = Settlement {
         attempt: id.clone(),
@@ -158,6 +158,8 @@ fn the_reservation_of_an_attempt_of_unknown_cost_counts_as_spent() {
     };
     assert_eq!(store.settle(&settlement).wait().unwrap(), Settled::Booked { freed: Micros::new(30) });
     assert_eq!(sums(), (20, 0, 0, Micros::new(980)));
+    let unknown = store.ledger_totals(&run("nightly")).wait().unwrap().unknown;
+    assert_eq!(unknown, 1, "one session is, whatever stands for it");
     store.add_session(&id, &session(1, Some(9)), Some(Micros::new(9))).wait().unwrap();
     assert_eq!(sums(), (29, 0, 0, Micros::new(971)));
     assert_eq!(store.ledger_totals(&run("nightly")).wait().unwrap().unknown, 0);

@@ -6,6 +6,7 @@ use super::Telling;
 use crate::domain::{AttemptId, Micros};
 use crate::store::error::Fault;
 use crate::store::ledger::{self, LedgerEntry, LedgerKind};
+use crate::store::reserves;
 
 /// Books what is between the entries of a session and what it cost: `cost`, all of it or, where it is `exempt`, nothing of
 /// it against the budget. What was unknown becomes known; what is not known any more is taken back, and an unknown amount
@@ -36,7 +37,8 @@ pub(super) fn book(
     }
     let (amount, billable) = (cost.unwrap_or(Micros::ZERO) - booked.amount, counts - booked.billable);
     ledger::append(tx, &entry(reference, Some(amount), Some(billable)))?;
-    Ok(())
+    // What stood for it while it was unknown stands no more.
+    reserves::settle_rest(tx, id)
 }
 
 /// The sums of the entries of a session.
