@@ -8,6 +8,7 @@ use super::Failed;
 use super::run::{environment, eprint_line};
 use crate::config::gateway::{KNOWN_PROVIDERS, ProviderEntry, ProviderProxy, Recording};
 use crate::config::{LoadOptions, RunPlan, load};
+use crate::domain::Key;
 use crate::gateway::Proxies;
 use crate::host::StandaloneOptions;
 
@@ -76,7 +77,8 @@ impl Args {
         let asked = self.named(&mut providers)?;
         let own = plan.as_ref().map(|plan| &plan.gateway);
         let variables: Vec<String> = providers.iter().filter_map(|entry| entry.api_key_env.clone()).collect();
-        let keys: BTreeMap<_, _> = environment().filter(|(name, _)| variables.contains(name)).collect();
+        let keys = environment().filter(|(name, _)| variables.contains(name));
+        let keys: BTreeMap<_, _> = keys.map(|(name, value)| (name, Key::new(value))).collect();
         let names = if asked.is_empty() { with_keys(&providers, &keys)? } else { asked };
         for entry in providers.iter().filter(|entry| names.contains(&entry.name)) {
             if let Some(variable) = entry.api_key_env.as_ref().filter(|name| !keys.contains_key(*name)) {
@@ -140,7 +142,7 @@ pub(super) fn variable(provider: &str, what: &str) -> String {
 }
 
 /// Without a choice those count whose keys are there; of two names for one provider the first.
-fn with_keys(providers: &[ProviderEntry], keys: &BTreeMap<String, String>) -> Result<Vec<String>, Failed> {
+fn with_keys(providers: &[ProviderEntry], keys: &BTreeMap<String, Key>) -> Result<Vec<String>, Failed> {
     let mut found: Vec<&ProviderEntry> = Vec::new();
     for entry in providers {
         let has_key = entry.api_key_env.as_ref().is_some_and(|name| keys.contains_key(name));

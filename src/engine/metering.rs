@@ -10,11 +10,10 @@ use super::reconcile::Seen;
 use super::world::{Attempt, describe, lock};
 use crate::config::RunPlan;
 use crate::config::gateway::{CassetteMode, GatewayMode, Route, place_of};
-use crate::domain::{Attribution, EventKind, Exchange, Failure, Micros, Model, ModelRole, Trace, Usage};
+use crate::domain::{Attribution, EventKind, Exchange, Failure, Key, Micros, Model, ModelRole, Trace, Usage};
 use crate::gateway::cassette::{Cassette, Places};
 use crate::gateway::{
-    Bodies, Capability, Gateway, GatewayError, GatewayOptions, Grant, Guard, Key, Listen, Recorder, RecorderError,
-    Totals,
+    Bodies, Capability, Gateway, GatewayError, GatewayOptions, Grant, Guard, Listen, Recorder, RecorderError, Totals,
 };
 use crate::harness::ceiling::{Ceiling, Reached};
 use crate::redact::printable;

@@ -24,7 +24,7 @@ use crate::config::gateway::Route;
 use crate::domain::failure::{ProviderFault, Timer};
 use crate::domain::model::AuthMode;
 use crate::domain::session::SessionEnd;
-use crate::domain::{EventKind, Failure, Micros, Model, ModelRole, SessionRecord, Usage};
+use crate::domain::{EventKind, Failure, Key, Micros, Model, ModelRole, SessionRecord, Usage};
 use crate::harness::session::{self, SessionOptions, SessionResult};
 use crate::harness::{AgentEvent, Harness, HarnessError, SessionRequest};
 use crate::runtime::{Limits, RuntimeError};
@@ -289,9 +289,9 @@ fn request(
         // The key stays with the gateway; what goes into the environment is good for this session alone.
         Some(metered) => {
             model.api_key_env = services.plan.key_variable(&setup.model).map(str::to_owned);
-            Some(metered.token().to_owned())
+            Some(Key::new(metered.token()))
         }
-        None => model.api_key_env.as_ref().and_then(|variable| services.keys.get(variable).cloned()),
+        None => model.api_key_env.as_ref().and_then(|variable| services.keys.get(variable)).map(Key::new),
     };
     let home = attempt.env.home().to_owned();
     SessionRequest {

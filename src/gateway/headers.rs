@@ -7,9 +7,9 @@ use hyper::header::{
 use hyper::{HeaderMap, StatusCode};
 
 use super::admit::Shown;
-use super::options::Key;
 use super::protocol::{Api, Family};
 use super::target::Base;
+use crate::domain::Key;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");

@@ -39,10 +39,11 @@ mod tls;
 mod upload;
 mod upstream;
 
+pub use crate::domain::Key;
 pub use capability::Capability;
 pub use client::{PostError, Reply};
 pub use error::GatewayError;
-pub use options::{Bounds, GatewayOptions, Grant, Guard, Key, Listen, Provider, Stalls, Totals};
+pub use options::{Bounds, GatewayOptions, Grant, Guard, Listen, Provider, Stalls, Totals};
 pub use proxies::{Proxies, ProxyChoice};
 pub use recorder::{Bodies, Recorder, RecorderError};
 pub use server::Gateway;

@@ -10,7 +10,7 @@ use super::cassette::Places;
 use super::proxies::{Proxies, ProxyChoice};
 use crate::budget::PriceTable;
 use crate::clock::Clock;
-use crate::domain::{Attribution, Micros, Usage};
+use crate::domain::{Attribution, Key, Micros, Usage};
 use crate::redact::Redactor;
 
 /// A place to listen.
@@ -28,30 +28,6 @@ impl fmt::Display for Listen {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix(path) => path.display().fmt(f),
         }
-    }
-}
-
-/// A provider's key. It never shows itself.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key(String);
-
-impl Key {
-    /// Takes a key.
-    #[must_use]
-    pub fn new(key: impl Into<String>) -> Self {
-        Self(key.into())
-    }
-
-    /// Returns the key, to be put into a request and nowhere else.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(…)")
     }
 }
 

@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::cassette::Places;
-use super::options::{Guard, Key, Totals};
+use super::options::{Guard, Totals};
 use super::pace::Lane;
 use super::target::Base;
 use super::upstream::Upstream;
-use crate::domain::{Attribution, Exchange, ExchangeEnd, Micros};
+use crate::domain::{Attribution, Exchange, ExchangeEnd, Key, Micros};
 
 /// What stands before the random part of a token: programs that check the look of a key take it for one.
 const TOKEN_PREFIX: &str = "sk-refrain-";

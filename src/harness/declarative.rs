@@ -227,7 +227,8 @@ impl DeclarativeHarness {
             command.env.extend(template.fill(&values)?.map(|value| (name.clone(), value)));
         }
         if let Some(key) = &request.api_key {
-            command.env.extend(self.key_variables(&request.model).into_iter().map(|name| (name, key.clone())));
+            let names = self.key_variables(&request.model).into_iter();
+            command.env.extend(names.map(|name| (name, key.expose().to_owned())));
         }
         if self.manifest.prompt == PromptBy::Stdin {
             command.stdin = Stdin::Bytes(request.prompt.clone().into_bytes());

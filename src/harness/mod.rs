@@ -21,13 +21,14 @@ pub mod session_file;
 pub mod template;
 pub mod text;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::domain::failure::{LimitKind, ProviderFault};
-use crate::domain::{Micros, Model, Usage};
+use crate::domain::{Key, Micros, Model, Usage};
 use crate::runtime::{Command, Stream};
 
 /// What one session is to do.
@@ -60,7 +61,7 @@ pub struct SessionRequest {
     pub base_url: Option<String>,
     /// What stands for the model's key: the gateway's token, else the key. Goes into the process's environment and nowhere
     /// else.
-    pub api_key: Option<String>,
+    pub api_key: Option<Key>,
 }
 
 /// What an adapter saw in a line. Texts are raw: whoever stores or shows them redacts first.
@@ -325,7 +326,7 @@ pub trait Harness: Send + Sync {
 }
 
 /// A command, and the files that must be in the environment before it runs.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Prepared {
     /// The command; limits are set by whoever runs it.
     pub command: Command,
@@ -334,4 +335,16 @@ pub struct Prepared {
     /// The same for files that hold a login: nobody but the agent can read them, and they are removed when the session is
     /// over.
     pub credentials: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl fmt::Debug for Prepared {
+    /// Leaves out what the files hold: a login, or a setting with a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths = |files: &[(PathBuf, Vec<u8>)]| files.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
+        f.debug_struct("Prepared")
+            .field("command", &self.command)
+            .field("files", &paths(&self.files))
+            .field("credentials", &paths(&self.credentials))
+            .finish()
+    }
 }

@@ -185,7 +185,7 @@ impl Values<'_> {
                 Some(gateway) => Some(format!("{gateway}{}", self.base_path.of(&request.model.provider))),
                 None => request.model.config.get("base_url").and_then(shown),
             },
-            "api_key" => request.api_key.clone(),
+            "api_key" => request.api_key.as_ref().map(|key| key.expose().to_owned()),
             "max_cost" => request.max_cost.map(|cost| cost.dollars().to_string()),
             _ => None,
         })

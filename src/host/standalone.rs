@@ -10,11 +10,11 @@ use super::error::Error;
 use super::gateway::{BODY_LIMIT, failed, proxy_choice};
 use crate::clock::SystemClock;
 use crate::config::gateway::{ProviderEntry, Recording};
-use crate::domain::{Attribution, Micros, RunName, Trace, Usage};
+use crate::domain::{Attribution, Key, Micros, RunName, Trace, Usage};
 use crate::engine::metering::StoreRecorder;
 use crate::gateway::cassette::Places;
 use crate::gateway::{
-    Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Key, Listen, Provider, Proxies, Stalls, Totals,
+    Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Listen, Provider, Proxies, Stalls, Totals,
 };
 use crate::redact::{Redactor, printable};
 use crate::store::{Owner, Store};
@@ -34,7 +34,7 @@ pub struct StandaloneOptions {
     /// Proxies on the way to them.
     pub proxies: Proxies,
     /// Values of the variables with keys. They go to the providers and nowhere else.
-    pub keys: BTreeMap<String, String>,
+    pub keys: BTreeMap<String, Key>,
     /// What is kept of each exchange.
     pub record: Recording,
     /// The most that what goes through one door may cost.
@@ -117,7 +117,7 @@ impl StandaloneGateway {
             requests_per_minute: entry.requests_per_minute,
             proxy: proxy_choice(&entry.proxy),
         });
-        let secrets = options.keys.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let secrets = options.keys.iter().map(|(name, key)| (name.clone(), key.expose().to_owned()));
         let gateway = GatewayOptions {
             listen: vec![Listen::Tcp(options.listen)],
             providers: providers.collect(),
@@ -170,7 +170,7 @@ impl StandaloneGateway {
         let grant = Grant {
             attribution: Attribution { run, cell: None, attempt: 1, session, phase: None, role: None, trace },
             provider: provider.to_owned(),
-            key: variable.and_then(|variable| self.options.keys.get(variable)).map(Key::new),
+            key: variable.and_then(|variable| self.options.keys.get(variable)).cloned(),
             base_url: None,
             guard: Some(Arc::clone(&cap) as Arc<dyn Guard>),
             places: Places::default(),

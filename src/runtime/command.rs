@@ -1,5 +1,6 @@
 //! Commands, their limits, and how they ended.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::sync::mpsc;
 use crate::domain::failure::Timer;
 
 /// What a command reads from its standard input.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub enum Stdin {
     /// `/dev/null`: a harness that finds an open pipe may wait for ever.
     #[default]
@@ -17,8 +18,18 @@ pub enum Stdin {
     Bytes(Vec<u8>),
 }
 
-/// A command to run in an environment.
-#[derive(Debug, Clone, Default)]
+impl fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("Null"),
+            Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+        }
+    }
+}
+
+/// A command to run in an environment. Its debugging form leaves out what may hold a key: the values of variables, and
+/// what it reads.
+#[derive(Clone, Default)]
 pub struct Command {
     /// Program and arguments, passed on as they are: no shell takes part.
     pub argv: Vec<String>,
@@ -43,6 +54,19 @@ impl Command {
     #[must_use]
     pub fn shell(script: impl Into<String>) -> Self {
         Self::new(["sh".to_owned(), "-c".to_owned(), script.into()])
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Command")
+            .field("argv", &self.argv)
+            .field("env", &names)
+            .field("cwd", &self.cwd)
+            .field("stdin", &self.stdin)
+            .field("limits", &self.limits)
+            .finish()
     }
 }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::config::harness_manifest::ConfigField;
 use crate::config::harness_metering::BasePath;
 use crate::domain::model::AuthMode;
-use crate::domain::{CostMode, Micros, Model, ModelRole};
+use crate::domain::{CostMode, Key, Micros, Model, ModelRole};
 
 fn manifest(argv: &[&str]) -> HarnessManifest {
     HarnessManifest {
@@ -167,7 +167,7 @@ fn prompts_get_in_by_file_and_by_standard_input() {
 
 #[test]
 fn the_key_goes_into_the_environment_and_nowhere_else() {
-    let request = SessionRequest { api_key: Some("sk-1".into()), ..request() };
+    let request = SessionRequest { api_key: Some(Key::new("sk-1")), ..request() };
     let own = load(manifest(&["a"])).expect("loads").prepare(&request).expect("prepares").command;
     assert_eq!(own.env, [("HOST_KEY".to_owned(), "sk-1".to_owned())]);
     let mut usual = request.clone();
@@ -177,6 +177,7 @@ fn the_key_goes_into_the_environment_and_nowhere_else() {
     assert_eq!(variables, ["HOST_KEY", "ANTHROPIC_API_KEY"], "a program looks where its provider's key usually is");
     let named = HarnessManifest { key_env: Some("AGENT_KEY".to_owned()), ..manifest(&["a"]) };
     let named = load(named).expect("loads").prepare(&request).expect("prepares").command;
+    assert!(!format!("{request:?} {named:?}").contains("sk-1"), "{named:?}");
     assert_eq!((named.argv.len(), named.env), (1, vec![("AGENT_KEY".to_owned(), "sk-1".to_owned())]));
 }
 

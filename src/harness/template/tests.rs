@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use test_case::test_case;
 
 use super::*;
-use crate::domain::{CostMode, Micros, Model, ModelRole};
+use crate::domain::{CostMode, Key, Micros, Model, ModelRole};
 
 fn request(prompt: &str) -> SessionRequest {
     let mut config = serde_json::Map::new();
@@ -71,7 +71,7 @@ fn the_gateway_stands_in_for_the_provider_and_else_its_own_address_counts() {
     assert_eq!(filled(&request, "{base_url}").as_deref(), Some("http://127.0.0.1:1"), "as the run file has it");
     assert_eq!(filled(&request, "{api_key?}"), None);
     request.base_url = Some("http://10.0.0.1:8877/session/4f".to_owned());
-    request.api_key = Some("token".to_owned());
+    request.api_key = Some(Key::new("token"));
     assert_eq!(filled(&request, "{base_url}").as_deref(), Some("http://10.0.0.1:8877/session/4f/api/v2"));
     request.model.provider = "other".to_owned();
     assert_eq!(filled(&request, "{base_url?}").as_deref(), Some("http://10.0.0.1:8877/session/4f/v1"));
