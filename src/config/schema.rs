@@ -109,3 +109,7 @@ fn nullable(mut schema: Json) -> Json {
 #[cfg(test)]
 #[path = "schema/tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "schema/reference.rs"]
+mod reference;
