@@ -17,6 +17,13 @@ const SHOWN: usize = 8;
 /// Characters of a running cell's id: beside them 80 columns hold the time and a few words of what it does.
 const ID_WIDTH: usize = 40;
 
+/// The line of the whole run.
+const BAR: &str = "{prefix:>12} [{bar:32}] {pos}/{len}  {elapsed} {msg}";
+/// The line of a running cell.
+const ROW: &str = "{spinner:>12} {elapsed:>4} {prefix}  {wide_msg:.dim}";
+/// How many more cells run.
+const MORE: &str = "{msg:>12}";
+
 /// Draws on standard error; finished cells scroll away above the bar.
 #[derive(Debug)]
 pub struct ProgressReporter {
@@ -88,10 +95,10 @@ impl ProgressReporter {
     fn on(target: ProgressDrawTarget) -> Self {
         let display = MultiProgress::with_draw_target(target);
         let bar = display.add(ProgressBar::new(0));
-        bar.set_style(style("{prefix:>12} [{bar:32}] {pos}/{len}  {elapsed} {msg}").progress_chars("=> "));
+        bar.set_style(style(BAR).progress_chars("=> "));
         bar.set_prefix("Running");
         let more = display.add(ProgressBar::new(0));
-        more.set_style(style("{msg:>12}"));
+        more.set_style(style(MORE));
         Self {
             display,
             bar,
@@ -115,7 +122,7 @@ impl ProgressReporter {
 
     fn show(&mut self, cell: &CellId, message: &str) {
         let row = self.display.insert_before(&self.more, ProgressBar::new_spinner());
-        row.set_style(style("{spinner:>12} {elapsed:>4} {prefix}  {wide_msg:.dim}"));
+        row.set_style(style(ROW));
         row.set_prefix(text::end_of(cell.as_str(), ID_WIDTH));
         row.set_message(message.to_owned());
         row.enable_steady_tick(Duration::from_millis(200));
@@ -218,12 +225,7 @@ mod tests {
 
     #[test]
     fn templates_are_valid() {
-        let templates = [
-            "{prefix:>12} [{bar:32}] {pos}/{len}  {elapsed} {msg}",
-            "{spinner:>12} {elapsed:>4} {prefix}  {wide_msg:.dim}",
-            "{msg:>12}",
-        ];
-        for template in templates {
+        for template in [BAR, ROW, MORE] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }
