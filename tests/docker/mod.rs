@@ -2,8 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 #![allow(clippy::disallowed_methods, reason = "tests read where the daemon is")]
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +27,8 @@ pub async fn runtime() -> Option<DockerRuntime> {
         Ok(_) => Some(runtime),
         Err(error) => {
             assert!(std::env::var_os("REFRAIN_REQUIRE_DOCKER").is_none(), "Docker is required: {error}");
-            println!("skipped: no Docker daemon");
+            // Past what the test harness keeps to itself: a skipped test shows as one that passed.
+            let _ = writeln!(std::io::stderr(), "skipped: no Docker daemon");
             None
         }
     }
