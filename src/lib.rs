@@ -36,14 +36,15 @@
 //! | to | see | example |
 //! |---|---|---|
 //! | run a script in a world of your own | [`script::ScriptPort`], [`script::ScriptPool`] | `examples/embed.rs` |
-//! | run a plan from a run file | [`config::load()`], [`host::Host`] | `examples/custom_reporter.rs` |
+//! | run a plan from a run file | [`host::Host::load`], [`host::Host::prepare`] | `examples/custom_reporter.rs` |
 //! | add an agent | [`harness::Harness`], [`harness::OutputReader`] | `examples/custom_harness.rs` |
 //! | add a place to run | [`runtime::Runtime`], [`runtime::Environment`] | `examples/custom_runtime.rs` |
 //! | add a judge, a display | [`evaluator::Evaluator`], [`report::Reporter`] | `examples/custom_reporter.rs` |
 //! | test a strategy, or code around this crate | [`script::testing`], and `refrain::testing` behind the feature `test-util` | `examples/test_a_strategy.rs` |
 //!
-//! The library never prints, never exits, installs no logger and no signal handler, reads no variable of the process's
-//! environment, and starts no tokio runtime: all of that is its embedder's.
+//! The library never prints, never exits, installs no logger and no signal handler, takes no setting from the process's
+//! environment (git, and the search for certificate authorities, see it), and starts no tokio runtime: all of that is its
+//! embedder's.
 //!
 //! # Features
 //!

@@ -9,7 +9,7 @@ use crate::domain::{Event, EventKind};
 /// Characters of a cell's id that are shown however narrow the terminal is.
 const LEAST_ID: usize = 24;
 
-/// Writes one line for each start, end, retry and skip of a cell.
+/// Writes one line for each start, end, retry and skip of a cell and for each warning, and the summary at the end.
 #[derive(Debug)]
 pub struct LineReporter<W> {
     out: W,
