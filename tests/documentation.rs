@@ -50,8 +50,8 @@ fn every_module_has_its_place_in_the_architecture() {
     for entry in fs::read_dir(root().join("src")).expect("readable") {
         let path = entry.expect("readable").path();
         if path.is_dir() {
-            let name = format!("`src/{}", path.file_name().expect("has a name").to_string_lossy());
-            assert!(text.contains(&name), "ARCHITECTURE.md does not say what {name}` is");
+            let name = format!("`src/{}`", path.file_name().expect("has a name").to_string_lossy());
+            assert!(text.contains(&name), "ARCHITECTURE.md does not say what {name} is");
         }
     }
 }
@@ -85,6 +85,28 @@ fn exit_codes_are_documented() {
     for value in values {
         assert!(documented.contains(&format!("| {value} |")), "exit code {value} is not in the table");
     }
+}
+
+#[test]
+fn exit_codes_of_help_texts_are_in_the_table() {
+    let (pages, table) = (read("docs/reference/cli.md"), read("docs/reference/exit-codes.md"));
+    let mut seen = 0;
+    for page in pages.split("\n## `refrain").skip(1) {
+        let command = page.split('`').next().expect("a name").trim();
+        let told = page.split("Exit code").nth(1).map(|told| told.split("```").next().unwrap_or_default());
+        // A code begins what it stands for; other numbers do not follow a colon, a comma or a semicolon.
+        let words: Vec<&str> = told.into_iter().flat_map(str::split_whitespace).collect();
+        let first = words.iter().position(|word| word.parse::<u8>().is_ok()).unwrap_or_default();
+        for (at, word) in words.iter().enumerate().filter(|(_, word)| word.parse::<u8>().is_ok()) {
+            assert!(at == first || words[at - 1].ends_with([',', ';']), "{command}: {words:?}");
+            let row = table.lines().find(|line| line.starts_with(&format!("| {word} |")));
+            let row = row.unwrap_or_else(|| panic!("{command}: exit code {word} is not in the table"));
+            // What 1 means differs from command to command.
+            assert!(*word != "1" || row.contains(&format!("`{command}")), "`{command}` is not in the row of 1");
+            seen += 1;
+        }
+    }
+    assert!(seen > 25, "{seen}");
 }
 
 #[test]

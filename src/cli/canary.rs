@@ -86,7 +86,7 @@ pub(super) fn main(args: &Args) -> Outcome {
 /// Asks all that is to be asked; the exit code says whether all numbers agree.
 pub(super) fn run(choice: Choice, wish: &Wish) -> Outcome {
     let Choice { plan, names, options } = choice;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = super::run::async_runtime()?;
     let findings = runtime.block_on(async {
         let mut gateway = StandaloneGateway::start(options).await?;
         let mut findings = Vec::new();

@@ -125,10 +125,14 @@ fn carry_out(dir: &Path, keys: &[(&str, String)]) -> Result<Vec<(&'static str, V
         ),
         ("output of `refrain results`", vec!["results", "--json"]),
         ("output of `refrain status`", vec!["status"]),
+        // What it writes is looked at with the other files.
+        ("output of `refrain export`", vec!["export", "--out", "trajectories"]),
     ];
     for cell in cells {
         commands.push(("output of `refrain show`", vec!["show", cell]));
         commands.push(("output of `refrain show`", vec!["show", cell, "--json"]));
+        commands.push(("output of `refrain show --trajectory`", vec!["show", cell, "--trajectory"]));
+        commands.push(("output of `refrain replay`", vec!["replay", cell]));
     }
     let mut outputs = Vec::new();
     for (name, args) in commands {

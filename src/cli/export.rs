@@ -22,7 +22,7 @@ const READABLE: usize = 120;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  refrain export\n  refrain export nightly --format jsonl --out trajectories/nightly\n  \
-                        refrain export --cell fix-sum__r1"
+                        refrain export --cell fix-off-by-one__r1"
 )]
 pub(super) struct Args {
     /// The run; by default the latest

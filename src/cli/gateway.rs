@@ -73,7 +73,7 @@ pub(super) fn main(args: &Args) -> Outcome {
 
 fn serve(choice: Choice) -> Outcome {
     let Choice { names, options, .. } = choice;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = super::run::async_runtime()?;
     runtime.block_on(async {
         let mut gateway = StandaloneGateway::start(options).await?;
         for provider in &names {

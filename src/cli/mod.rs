@@ -53,8 +53,8 @@ use output::Color;
 /// Evaluates coding agents: harness × model × task × orchestrator × repeat, with strategies as small Lua scripts.
 #[derive(Debug, Parser)]
 #[command(name = "refrain", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Start here:\n  refrain init               write a starter run file\n  \
-                        refrain run runs/quickstart.yaml\n  refrain results            what came of it")]
+#[command(after_help = "Start here:\n  refrain init                    write a starter run file\n  \
+                        refrain run runs/starter.yaml   run it\n  refrain results                 what came of it")]
 struct Cli {
     /// When to use colour.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, hide_possible_values = true)]

@@ -34,8 +34,11 @@ impl Color {
 /// Sends the library's log to standard error; warnings only, unless `REFRAIN_LOG` asks for more.
 pub(super) fn start_logging() {
     let filter = EnvFilter::try_from_env("REFRAIN_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).without_time().with_target(false);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(anstream::stderr)
+        .without_time()
+        .with_target(false);
     // A second call, in tests, finds a logger in place.
     let _ = log.compact().try_init();
 }
@@ -49,7 +52,7 @@ pub(super) fn failure(failed: &Failed) {
         text.push('\n');
     } else {
         text.push_str(&format!("\x1b[1;31merror\x1b[0m: {}\n", failed.error));
-        for cause in failed.error.chain().skip(1) {
+        for cause in causes(&failed.error) {
             text.push_str(&format!("  caused by: {cause}\n"));
         }
     }
@@ -58,6 +61,19 @@ pub(super) fn failure(failed: &Failed) {
     }
     // Nothing is left to be done where even standard error is gone.
     let _ = out.write_all(text.as_bytes());
+}
+
+/// Returns why an error came about. A cause whose words end the error above it has been told there.
+fn causes(error: &anyhow::Error) -> Vec<String> {
+    let mut above = error.to_string();
+    let mut told = Vec::new();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !above.ends_with(&cause) {
+            told.push(cause.clone());
+        }
+        above = cause;
+    }
+    told
 }
 
 /// Writes text to standard output, in full or with an error (a closed pipe).
@@ -119,6 +135,15 @@ pub(super) fn can_draw() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_that_was_told_is_not_told_again() {
+        let error =
+            anyhow::anyhow!("no such address").context("no such address").context("cannot listen: no such address");
+        assert_eq!(causes(&error), Vec::<String>::new());
+        let error = anyhow::anyhow!("no such address").context("cannot listen").context("cannot start");
+        assert_eq!(causes(&error), ["cannot listen", "no such address"]);
+    }
 
     #[test]
     fn tables_have_no_trailing_blanks_and_no_escapes() {

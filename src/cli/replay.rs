@@ -17,7 +17,7 @@ use crate::script::{Answer, HostCall, HostError};
 /// script would part from history.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  refrain replay fix-off-by-one__r1__orch-refine\n  refrain replay fix-sum__r1 --with ./refine-2\n\n\
+    after_help = "Examples:\n  refrain replay fix-off-by-one__r1__orch-refine\n  refrain replay fix-off-by-one__r1 --with ./refine-2\n\n\
                         Exit codes: 0 the script did what the journal tells, 1 it parted from it or failed"
 )]
 pub(super) struct Args {
@@ -50,10 +50,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let number = args.attempt.or(last).unwrap_or(1);
     let plan = Started::read(&args.db, &name)?.load(&name)?;
     let attempt = AttemptId { run: name, cell, number };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failed::usage(anyhow::Error::new(error).context("cannot start the async runtime")))?;
+    let runtime = run::async_runtime()?;
     let rehearsal = runtime.block_on(run::host(false).rehearse(&plan, &attempt, args.with.as_deref()))?;
     if args.json {
         let mut value = serde_json::to_value(&rehearsal).map_err(Failed::usage)?;

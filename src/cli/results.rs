@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// The results database
     #[arg(long, default_value = "refrain.db", env = "REFRAIN_DB")]
     db: PathBuf,
-    /// Print every column as JSON
+    /// Print the figures of each cell as JSON
     #[arg(long)]
     json: bool,
 }

@@ -32,12 +32,16 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args) -> Outcome {
     let name = find_run(&open(&args.db)?, args.run.as_deref())?;
-    let plan = Started::read(&args.db, &name)?.load(&name)?;
-    let summary = run::execute(plan, args.progress, |run| run.accept_changes(args.accept_changes))?;
+    let started = Started::read(&args.db, &name)?;
+    let plan = started.load(&name)?;
+    let db = plan.results_db.clone();
+    let summary = run::execute(plan, args.progress, |run| {
+        run.accept_changes(args.accept_changes).check_gateway(started.checks_gateway())
+    })?;
     if args.json {
         output::write_json(&run::totals(&summary)?)?;
     } else {
-        run::show_next(args.progress, &name);
+        run::show_next(args.progress, &name, &db);
     }
     Ok(super::exit::of_run(&summary, None))
 }

@@ -1,7 +1,8 @@
 //! `refrain run`: runs the cells of a run file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,7 +25,7 @@ use crate::store::Store;
 #[command(after_help = "Examples:\n  refrain run runs/quickstart.yaml\n  \
                         refrain run runs/nightly.yaml --dry-run\n  \
                         refrain run runs/nightly.yaml --only '*__fix-*' --set parallel_runs=8\n  \
-                        refrain run single fix-sum --harness scripted --model scripted-small\n\n\
+                        refrain run single fix-off-by-one --harness scripted --model scripted-small\n\n\
                         Exit codes: 0 every cell reached a verdict, 2 usage or configuration, 3 runtime unavailable, \
                         4 store, 10 below --fail-under, 11 a cell ended in an error that is not the agent's, \
                         12 cells skipped for lack of budget, 130 interrupted")]
@@ -125,7 +126,7 @@ pub(super) fn main(args: Args) -> Outcome {
         only: args.only.clone(),
         ..LoadOptions::new(file)
     };
-    let started = Started::of(&options);
+    let started = Started::of(&options, &args.prices, !args.no_check_gateway);
     let (mut plan, warnings) = config::load(options)?;
     show_warnings(&warnings);
     if let Some(name) = &args.fork {
@@ -138,14 +139,14 @@ pub(super) fn main(args: Args) -> Outcome {
         return dry_run(&plan, args.json);
     }
     started.save(&plan);
-    let name = plan.name.clone();
+    let (name, db) = (plan.name.clone(), plan.results_db.clone());
     let summary = execute(plan, args.progress, |run| {
         run.accept_changes(args.accept_changes).check_gateway(!args.no_check_gateway)
     })?;
     if args.json {
         output::write_json(&totals(&summary)?)?;
     } else {
-        show_next(args.progress, &name);
+        show_next(args.progress, &name, &db);
     }
     Ok(exit::of_run(&summary, args.fail_under))
 }
@@ -157,17 +158,31 @@ pub(super) fn totals(summary: &RunSummary) -> Result<serde_json::Value, Failed> 
     Ok(totals)
 }
 
-/// Says what to do after a run, to people.
-pub(super) fn show_next(progress: Progress, run: &RunName) {
-    if progress != Progress::Json && progress != Progress::None {
-        eprint_line(&format!("{:>12} refrain results {run}", "Next"));
+/// Says what to do after a run, to people. Commands that read look for the database in the current folder, and are told
+/// where it is when it is elsewhere.
+pub(super) fn show_next(progress: Progress, run: &RunName, db: &Path) {
+    if progress == Progress::Json || progress == Progress::None {
+        return;
     }
+    let named = environment().find_map(|(name, value)| (name == "REFRAIN_DB").then_some(value));
+    let found = Path::new(named.as_deref().unwrap_or("refrain.db"));
+    let place = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let elsewhere = if place(found) == place(db) { String::new() } else { format!(" --db {}", quoted(db)) };
+    eprint_line(&format!("{:>12} refrain results {run}{elsewhere}", "Next"));
+}
+
+/// A path as a shell reads it.
+fn quoted(path: &Path) -> String {
+    let text = printable(&path.display().to_string());
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Returns the name that was asked for, or the run's own with the first number behind it that is free.
 fn fork_name(plan: &RunPlan, asked: &str) -> Result<RunName, Failed> {
     if !asked.is_empty() {
-        return RunName::new(asked).map_err(Failed::usage);
+        let named = RunName::new(asked).with_context(|| format!("`--fork={asked}` is no name for a run"));
+        return named.map_err(Failed::usage);
     }
     let taken: Vec<String> = if plan.results_db.exists() {
         let runs = Store::open_read_only(&plan.results_db)?.runs().wait()?;
@@ -211,14 +226,18 @@ pub(super) fn execute(
     })
 }
 
+/// Starts what carries out async work.
+pub(super) fn async_runtime() -> Result<tokio::runtime::Runtime, Failed> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.enable_all().build().context("cannot start the async runtime");
+    runtime.map_err(Failed::usage)
+}
+
 /// Does async work that signals can cancel.
 pub(super) fn cancellable<T, F: Future<Output = Result<T, Failed>>>(
     work: impl FnOnce(CancelHandle) -> F,
 ) -> Result<T, Failed> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failed::usage(anyhow::Error::new(error).context("cannot start the async runtime")))?;
+    let runtime = async_runtime()?;
     let cancel = CancelHandle::new();
     let done = runtime.block_on(async {
         tokio::select! {

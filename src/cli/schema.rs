@@ -8,7 +8,8 @@ use crate::config::schema;
 /// Write the JSON Schemas of run, task, orchestrator and harness files
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  refrain schema               write schemas/*.json\n  \
-                        refrain schema --check       fail if they are not up to date")]
+                        refrain schema --check       fail if they are not up to date\n\n\
+                        Exit codes: 0 done, 2 usage, or with --check a file differs")]
 pub(super) struct Args {
     /// The folder to write to
     #[arg(long, default_value = "schemas")]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::results::{find_run, open};
+use super::started::state_beside;
 use super::{Failed, Outcome, exit, judged, output};
 use crate::domain::{AttemptId, CellId, RunName, RunRecord, SessionRecord, Usage, UsageSource};
 use crate::redact::printable;
@@ -14,8 +15,8 @@ use crate::store::{AttemptRow, Layout, ResultFilter, Store};
 
 /// Show one cell: record, transitions, sessions, verdict, diff
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  refrain show scripted__scripted-small__fix-sum__r1\n  \
-                        refrain show fix-sum__r1 --attempt 1\n  refrain show fix-sum__r1 --diff | git apply")]
+#[command(after_help = "Examples:\n  refrain show scripted__scripted-small__fix-off-by-one__r1\n  \
+                        refrain show fix-off-by-one__r1 --attempt 1\n  refrain show fix-off-by-one__r1 --diff | git apply")]
 pub(super) struct Args {
     /// The cell's id, or a part of it that only one cell has
     cell: String,
@@ -88,8 +89,7 @@ fn has_record(attempt: &AttemptRow) -> bool {
 /// The store keeps the diff of a cell's latest attempt; those of earlier ones lie beside their records, in the state
 /// folder that is beside the database unless the run file says otherwise.
 fn earlier_diff(db: &Path, attempt: &AttemptId) -> Option<Vec<u8>> {
-    let state = db.parent().unwrap_or(Path::new("")).join(".refrain");
-    std::fs::read(Layout::new(state).diff_path(attempt)).ok()
+    std::fs::read(Layout::new(state_beside(db)).diff_path(attempt)).ok()
 }
 
 fn find_cell(store: &Store, run: &RunName, wanted: &str) -> Result<CellId, Failed> {
@@ -121,22 +121,22 @@ pub(super) fn find_among(ids: &[CellId], run: &RunName, wanted: &str) -> Result<
 
 /// Reads the record of an attempt, by default of a cell's last one.
 pub(super) fn read(store: &Store, run: &RunName, cell: &CellId, attempt: Option<u32>) -> Result<RunRecord, Failed> {
-    let number = match attempt {
-        Some(number) => Some(number),
-        None => store
-            .attempts(run, cell)
-            .wait()?
-            .iter()
-            .rfind(|attempt| has_record(attempt))
-            .map(|attempt| attempt.id.number),
-    };
+    let attempts = store.attempts(run, cell).wait()?;
+    let last = || attempts.iter().rfind(|attempt| has_record(attempt)).map(|attempt| attempt.id.number);
+    let number = attempt.or_else(last);
     let record = match number {
         Some(number) => store.record(&AttemptId { run: run.clone(), cell: cell.clone(), number }).wait()?,
         None => None,
     };
     record.ok_or_else(|| {
         let which = attempt.map_or_else(String::new, |attempt| format!(" attempt {attempt} of"));
-        Failed::usage(anyhow::anyhow!("there is no record of{which} `{cell}` in run `{run}`"))
+        let failed = Failed::usage(anyhow::anyhow!("there is no record of{which} `{cell}` in run `{run}`"));
+        let recorded = attempts.iter().filter(|attempt| has_record(attempt));
+        let numbers: Vec<String> = recorded.map(|attempt| attempt.id.number.to_string()).collect();
+        if numbers.is_empty() {
+            return failed;
+        }
+        failed.with_hint(format!("there is one of attempt {}", numbers.join(", ")))
     })
 }
 

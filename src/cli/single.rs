@@ -9,11 +9,14 @@ use crate::domain::CellId;
 
 /// Run one task once, without a run file
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  refrain run single fix-sum --harness scripted --model scripted-small \\\n      \
+#[command(
+    after_help = "Examples:\n  refrain run single fix-off-by-one --harness scripted --model scripted-small \\\n      \
                         --config play=runs/quickstart.play.yaml\n  \
-                        refrain run single fix-sum --harness claude-code --model claude-sonnet-4-5 \\\n      \
+                        refrain run single fix-off-by-one --harness claude-code --model claude-sonnet-4-5 \\\n      \
                         --provider anthropic --api-key-env ANTHROPIC_API_KEY --orchestrator refine\n\n\
-                        Exit codes: 0 completed and solved, 1 anything else, 2 usage or configuration")]
+                        Exit codes: 0 completed and solved, 1 not solved, whatever the reason, 2 usage or configuration, \
+                        3 runtime unavailable, 4 store, 130 interrupted"
+)]
 pub(super) struct Args {
     /// The task's id
     task: String,

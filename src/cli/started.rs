@@ -13,6 +13,11 @@ use crate::store::{Layout, record_file};
 /// The file, in the run's folder.
 const FILE: &str = "started.json";
 
+/// The folder of records and logs that lies beside a database, unless the run file says otherwise.
+pub(super) fn state_beside(db: &Path) -> PathBuf {
+    db.parent().unwrap_or(Path::new("")).join(".refrain")
+}
+
 /// A run file, and what the command line changed about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Started {
@@ -21,10 +26,14 @@ pub(super) struct Started {
     params: Vec<String>,
     orchestrator_dirs: Vec<PathBuf>,
     only: Vec<String>,
+    #[serde(default)]
+    prices: Vec<PathBuf>,
+    #[serde(default)]
+    no_check_gateway: bool,
 }
 
 impl Started {
-    pub(super) fn of(options: &LoadOptions) -> Self {
+    pub(super) fn of(options: &LoadOptions, prices: &[PathBuf], check_gateway: bool) -> Self {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Self {
             file: absolute(&options.path),
@@ -32,7 +41,14 @@ impl Started {
             params: options.params.clone(),
             orchestrator_dirs: options.orchestrator_dirs.iter().map(absolute).collect(),
             only: options.only.clone(),
+            prices: prices.iter().map(absolute).collect(),
+            no_check_gateway: !check_gateway,
         }
+    }
+
+    /// Tells whether it is tried, before the first cell, that environments reach the gateway.
+    pub(super) fn checks_gateway(&self) -> bool {
+        !self.no_check_gateway
     }
 
     /// Keeps it for a later `resume` or `replay`. Where it cannot be kept the run is none the worse for it.
@@ -51,8 +67,7 @@ impl Started {
 
     /// Reads what a run was started with, from the state folder beside a database.
     pub(super) fn read(db: &Path, run: &RunName) -> Result<Self, Failed> {
-        let state = db.parent().unwrap_or(Path::new("")).join(".refrain");
-        let path = Layout::new(state).run(run).join(FILE);
+        let path = Layout::new(state_beside(db)).run(run).join(FILE);
         let unknown = || format!("nothing is known of how run `{run}` was started");
         let text = std::fs::read(&path).with_context(unknown).map_err(Failed::usage);
         let text = text.map_err(|failed| failed.with_hint("give its run file: `refrain run FILE`"))?;
@@ -73,6 +88,7 @@ impl Started {
         let (mut plan, warnings) = crate::config::load(options)?;
         super::run::show_warnings(&warnings);
         plan.name = run.clone();
+        plan.prices.extend(self.prices.iter().cloned());
         Ok(plan)
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use jiff::{SignedDuration, Timestamp};
 
+use super::started::state_beside;
 use super::{Failed, Outcome, exit, output};
 use crate::clock::{Clock, SystemClock};
 use crate::store::{CheckReport, Layout, Store, StoreError};
@@ -13,7 +14,7 @@ use crate::store::{CheckReport, Layout, Store, StoreError};
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  refrain store check\n  refrain store backup refrain-monday.db\n  \
                         refrain store gc --older-than 14 --dry-run\n  refrain store settle nightly\n  \
-                        refrain store settle nightly fix-sum__r1#2 --cost 0.25 --reason 'the invoice'\n\n\
+                        refrain store settle nightly fix-off-by-one__r1#2 --cost 0.25 --reason 'the invoice'\n\n\
                         Exit codes: 0 done, and for `check` sound; 2 usage; 4 the store cannot be read or written, or \
                         `check` found something")]
 pub(super) enum Command {
@@ -75,8 +76,7 @@ pub(super) struct Place {
 impl Place {
     /// The places of its records and logs.
     pub(super) fn layout(&self) -> Layout {
-        let beside = || self.db.parent().unwrap_or(Path::new("")).join(".refrain");
-        Layout::new(self.state_dir.clone().unwrap_or_else(beside))
+        Layout::new(self.state_dir.clone().unwrap_or_else(|| state_beside(&self.db)))
     }
 
     /// Opens a store that must exist, for reading.
@@ -97,7 +97,12 @@ pub(super) fn main(command: &Command) -> Outcome {
     match command {
         Command::Check { place, json } => check(place, *json),
         Command::Backup { target, place } => {
-            place.read()?.backup(target)?;
+            let store = place.read()?;
+            if target.exists() {
+                let error = anyhow::anyhow!("`{}` exists already", target.display());
+                return Err(Failed::usage(error).with_hint("name a file that does not exist"));
+            }
+            store.backup(target)?;
             output::write(&format!("copied to {} ({})\n", target.display(), size_of(target)))?;
             Ok(exit::OK)
         }

@@ -89,7 +89,7 @@ fn run(args: &Args) -> Result<TestReport, Failed> {
 fn unreadable(path: &Path, error: SourceError) -> Failed {
     let missing = !path.exists();
     let failed = Failed::usage(error);
-    if missing { failed.with_hint(format!("there is no file or folder `{}`", path.display())) } else { failed }
+    if missing { failed.with_hint("`refrain new SLUG` makes one; name its folder") } else { failed }
 }
 
 fn nothing(args: &Args, report: &TestReport) -> Failed {

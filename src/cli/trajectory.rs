@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(super) use self::shown::shown;
-use super::started::Started;
+use super::started::{Started, state_beside};
 use super::{Failed, run};
 use crate::config::RunPlan;
 use crate::config::harness_manifest::HarnessManifest;
@@ -35,13 +35,16 @@ pub(super) struct Sources {
 impl Sources {
     /// Names the sources of a run beside a database.
     pub(super) fn new(db: &Path, run: &RunName) -> Result<Self, Failed> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failed::usage(anyhow::Error::new(error).context("cannot start the async runtime")))?;
-        let state = db.parent().unwrap_or(Path::new("")).join(".refrain");
+        let runtime = run::async_runtime()?;
         let (run, db) = (run.clone(), db.to_owned());
-        Ok(Self { run, layout: Layout::new(state), plan: OnceCell::new(), db, prices: OnceCell::new(), runtime })
+        Ok(Self {
+            run,
+            layout: Layout::new(state_beside(&db)),
+            plan: OnceCell::new(),
+            db,
+            prices: OnceCell::new(),
+            runtime,
+        })
     }
 
     fn plan(&self) -> Result<&RunPlan, String> {

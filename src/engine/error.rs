@@ -110,7 +110,8 @@ impl EngineError {
                     .to_owned(),
             ),
             Self::Unpriced { .. } => Some(
-                "add its price to a file that `prices` names, or set `allow_unpriced: true` to run without a cap for it"
+                "give it a price in a file of your own (`prices` in the run file, or `--prices FILE`), or set \
+                 `allow_unpriced: true`: the cap does not see what it costs then"
                     .to_owned(),
             ),
             Self::UnknownRuntime { name, .. } if name == "docker" => {

@@ -78,7 +78,7 @@ impl std::error::Error for Error {
 
 impl From<ConfigError> for Error {
     fn from(error: ConfigError) -> Self {
-        Self::new(ErrorKind::Configuration, error.to_string())
+        Self::new(ErrorKind::Configuration, error.to_string()).caused_by(error)
     }
 }
 

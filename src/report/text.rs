@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::domain::event::RunSummary;
 use crate::domain::{Blame, Failure, Micros, Terminal};
 
-/// Returns the status word of a finished cell: `PASSED`, `FAILED` or `ERRORED`.
+/// Returns the status word of a finished cell: `PASSED`, `FAILED`, `TIMEOUT`, `CANCELLED` or `ERRORED`.
 #[must_use]
 pub fn status_word(terminal: Terminal, solved: Option<bool>) -> &'static str {
     match (terminal, solved) {
@@ -81,9 +81,10 @@ pub fn blame(failure: &Failure) -> &'static str {
 #[must_use]
 pub fn summary(summary: &RunSummary) -> Vec<String> {
     let mut lines = vec![format!(
-        "{:>12} {} cells: {} passed, {} failed, {} errored, {} skipped{}",
+        "{:>12} {} {}: {} passed, {} failed, {} errored, {} skipped{}",
         "Summary",
         summary.total,
+        if summary.total == 1 { "cell" } else { "cells" },
         summary.passed,
         summary.failed,
         summary.errored,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A project for one test.
 pub(crate) struct TestBed {
@@ -81,6 +82,12 @@ impl TestBed {
         self.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
 
+    /// Where the program keeps what its one run was started with.
+    pub(crate) fn started(&self) -> PathBuf {
+        let files = all_below(&self.path().join(".refrain/runs"));
+        files.into_iter().find(|path| path.ends_with("started.json")).expect("it is kept")
+    }
+
     /// The rows of `results --json`.
     pub(crate) fn results(&self) -> Vec<serde_json::Value> {
         let ran = self.run(&["results", "--json"]);
@@ -95,6 +102,55 @@ impl TestBed {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         serde_json::from_str(&ran.stdout).expect("valid JSON")
     }
+}
+
+/// Says that a test cannot run here, past what the test harness keeps to itself: it shows as one that passed.
+pub(crate) fn skipped(what: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "SKIPPED {what}");
+}
+
+/// Waits until something is there.
+pub(crate) fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !there() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits for a program that was [started](TestBed::start); returns its code and what it said.
+pub(crate) fn finish(mut child: Child) -> (Option<i32>, String) {
+    use std::io::Read as _;
+    let mut shown = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut shown).expect("text");
+    (child.wait().expect("ends").code(), shown)
+}
+
+/// Sends a signal, by its name with a dash before it.
+pub(crate) fn signal(child: &Child, signal: &str) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    assert!(status.success());
+}
+
+/// The processes whose command line names something in the project.
+pub(crate) fn processes_of(bed: &TestBed) -> Vec<String> {
+    let needle = bed.path().display().to_string();
+    let processes = fs::read_dir("/proc").expect("proc").flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(&needle)).collect()
+}
+
+/// Everything below a folder, folders too.
+pub(crate) fn all_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(all_below(&path));
+        }
+        found.push(path);
+    }
+    found
 }
 
 /// A play of one task whose sessions are these lists of steps.

@@ -15,39 +15,43 @@ fn help(args: &[&str]) -> String {
 #[test]
 fn every_command_has_help_with_an_example() {
     let program = help(&[]);
-    for name in commands(&program) {
-        let text = help(&[name]);
-        assert!(text.contains("refrain ") && text.contains("Usage:"), "{name}: {text}");
+    let names = commands(&program);
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        let text = help(&[&name]);
+        let examples = text.split_once("Example:\n").or_else(|| text.split_once("Examples:\n"));
+        assert!(examples.is_some_and(|(_, examples)| examples.starts_with("  refrain ")), "{name}: {text}");
         assert_snapshot!(format!("help_{name}"), text);
     }
     assert_snapshot!("help", program);
     assert_snapshot!("help_run_single", help(&["run", "single"]));
 }
 
-fn commands(program: &str) -> Vec<&str> {
-    let list = program.split("Commands:\n").nth(1).expect("a list").split("\n\n").next().expect("a list");
-    let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    let names: Vec<&str> = names.filter(|name| *name != "help").collect();
-    assert!(names.len() >= 8, "{names:?}");
-    names
+/// The commands that a help text lists.
+fn commands(help: &str) -> Vec<String> {
+    let Some((_, rest)) = help.split_once("Commands:\n") else { return Vec::new() };
+    // What is further in goes on with the line before.
+    let lines = rest.split("\n\n").next().unwrap_or_default().lines().filter_map(|line| line.strip_prefix("  "));
+    let names = lines.filter(|line| !line.starts_with(' ')).filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
 /// The page of the reference that holds every help text.
 fn reference() -> String {
-    let program = help(&[]);
-    let mut pages = vec![(String::new(), program.clone())];
-    for name in commands(&program) {
-        pages.push((format!(" {name}"), help(&[name])));
-        if name == "run" {
-            pages.push((" run single".to_owned(), help(&["run", "single"])));
-        }
-    }
     let mut text =
         "# Command line\n\nWhat `--help` prints. Exit codes have [a page of their own](exit-codes.md).\n".to_owned();
-    for (name, help) in pages {
-        text.push_str(&format!("\n## `refrain{name}`\n\n```text\n{}\n```\n", help.trim_end()));
-    }
+    add_pages(&mut text, &[]);
     text
+}
+
+/// Adds the page of a command, then those of its own commands.
+fn add_pages(text: &mut String, command: &[&str]) {
+    let page = help(command);
+    let name = format!("refrain {}", command.join(" "));
+    text.push_str(&format!("\n## `{}`\n\n```text\n{}\n```\n", name.trim_end(), page.trim_end()));
+    for below in commands(&page) {
+        add_pages(text, &[command, &[below.as_str()]].concat());
+    }
 }
 
 fn reference_path() -> PathBuf {

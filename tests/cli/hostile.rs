@@ -1,12 +1,11 @@
 //! Agents, users and machines that do their worst. Each test states the one right end.
 
 use std::fs;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bed::{SOLVE, TestBed, play};
+use crate::bed::{SOLVE, TestBed, finish, play, processes_of, skipped};
 
 const CELL: &str = "agent__m__greeting__r1";
 const SOLVED: &str = "echo 'echo hello world' > greet.sh; echo done; ";
@@ -139,11 +138,16 @@ fn words_on_standard_error_alone_are_no_start() {
 
 #[test]
 fn control_codes_of_an_agent_never_reach_the_terminal() {
-    let bed = with_agent(&format!("printf '\\033]52;c;AAAA\\007 \\033[2J\\n'; {SOLVED} printf '\\033[6n'; exit 3"), "");
-    let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
-    let shown = bed.run(&["show", CELL]);
-    for text in [&ran.stdout, &ran.stderr, &shown.stdout] {
-        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
+    let codes = "\\033]52;c;AAAA\\007 \\033[2J \\033[6n";
+    let bed = with_agent(&format!("printf 'said{codes}\\n'; {SOLVED} printf '# wrote{codes}' >> greet.sh"), "");
+    // Into a pipe no escape code goes at all: only with colour it shows what becomes of those that are not ours.
+    let ran = bed.run(&["--color", "always", "run", "runs/demo.yaml", "--progress", "lines"]);
+    let shown = bed.run(&["--color", "always", "show", CELL]);
+    let steps = bed.run(&["--color", "always", "show", CELL, "--trajectory"]);
+    assert!(shown.stdout.contains("# wrote") && steps.stdout.contains("said"), "{shown:?} {steps:?}");
+    for text in [&ran.stdout, &ran.stderr, &shown.stdout, &steps.stdout] {
+        let foreign = ["\u{1b}]", "\u{1b}[2J", "\u{1b}[6n", "\u{7}"];
+        assert!(foreign.iter().all(|code| !text.contains(code)), "{text:?}");
     }
 }
 
@@ -219,7 +223,7 @@ fn a_full_disk_stops_the_run_and_the_same_command_goes_on() {
         mount.output().is_ok_and(|output| output.status.success())
     };
     if !mount("size=8m") {
-        eprintln!("SKIPPED a_full_disk: this process may not mount a file system");
+        skipped("a_full_disk: this process may not mount a file system");
         return;
     }
     let project = disk.path().join("project");
@@ -251,20 +255,6 @@ fn slow_project(repeats: u32, parallel: u32, settings: &str) -> TestBed {
     let run = format!("repeats: {repeats}\nparallel_runs: {parallel}\n{settings}");
     bed.file("runs/demo.yaml", &TestBed::run_file(&run));
     bed
-}
-
-fn finish(mut child: Child) -> (Option<i32>, String) {
-    use std::io::Read as _;
-    let mut shown = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut shown).expect("text");
-    (child.wait().expect("ends").code(), shown)
-}
-
-fn processes_of(bed: &TestBed) -> Vec<String> {
-    let needle = bed.path().display().to_string();
-    let processes = fs::read_dir("/proc").expect("proc").flatten();
-    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(&needle)).collect()
 }
 
 /// Every cell has one attempt, and all of them are solved.

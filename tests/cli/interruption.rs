@@ -1,9 +1,8 @@
 //! Runs that are cut off: by the user, and by `kill -9`.
 
-use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::bed::{TestBed, play};
+use crate::bed::{TestBed, all_below, finish, play, processes_of, signal, wait_for};
 
 const SLOW: &str = "[{message: working}, {sleep: 1.5}, {write: {path: greet.sh, content: echo hello world}}]";
 
@@ -13,56 +12,11 @@ fn project(repeats: u32) -> TestBed {
     bed
 }
 
-fn signal(child: &Child, signal: &str) {
-    let status =
-        std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
-    assert!(status.success());
-}
-
-/// Waits until so many sessions are under way, by what they leave on disk.
-fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !there() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} never came");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn sessions_running(bed: &TestBed) -> bool {
     let scratch = bed.path().join(".refrain/scratch");
     scratch.read_dir().is_ok_and(|mut attempts| {
         attempts.any(|attempt| attempt.is_ok_and(|attempt| attempt.path().join("session-1/stdout.log").exists()))
     })
-}
-
-fn finish(mut child: Child) -> (Option<i32>, String) {
-    use std::io::Read as _;
-    let mut shown = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut shown).expect("text");
-    (child.wait().expect("ends").code(), shown)
-}
-
-fn processes_of(bed: &TestBed) -> Vec<String> {
-    let needle = bed.path().display().to_string();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").expect("proc").flatten() {
-        let Ok(cmdline) = std::fs::read(entry.path().join("cmdline")) else { continue };
-        let cmdline = String::from_utf8_lossy(&cmdline).replace('\0', " ");
-        if cmdline.contains(&needle) {
-            found.push(cmdline);
-        }
-    }
-    found
-}
-
-/// Everything below a folder.
-fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in folder.read_dir().into_iter().flatten().flatten() {
-        found.extend(walk(&entry.path()));
-        found.push(entry.path());
-    }
-    found
 }
 
 #[test]
@@ -119,7 +73,7 @@ fn a_killed_host_loses_nothing_and_leaves_nothing() {
         assert!(all.contains(&row), "a finished cell was run again: {row}");
     }
     assert_eq!(processes_of(&bed), Vec::<String>::new());
-    let left: Vec<_> = walk(&bed.path().join(".refrain/scratch"));
+    let left: Vec<_> = all_below(&bed.path().join(".refrain/scratch"));
     assert_eq!(left, Vec::<std::path::PathBuf>::new());
 }
 

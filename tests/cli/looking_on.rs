@@ -1,11 +1,10 @@
 //! Another terminal: `status` and `cancel` of a run that is under way elsewhere.
 
 use std::process::Child;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bed::{TestBed, play};
+use crate::bed::{TestBed, finish, play, signal, wait_for};
 
 const SLOW: &str = "[{message: working}, {sleep: 3}, {write: {path: greet.sh, content: echo hello world}}, \
                     {usage: {input: 100, output: 10, cache_read: 0, cache_write: 0, reasoning: 0}}]";
@@ -27,14 +26,6 @@ fn status(bed: &TestBed) -> Value {
     serde_json::from_str(&ran.stdout).expect("valid JSON")
 }
 
-fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !there() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} never came");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Starts the run and waits until cells execute.
 fn under_way(bed: &TestBed, cells: usize) -> Child {
     let child = bed.start(&["run", "runs/demo.yaml", "--progress", "lines"]);
@@ -45,13 +36,6 @@ fn under_way(bed: &TestBed, cells: usize) -> Child {
             .is_some_and(|running| running.iter().filter(|cell| cell["state"] == "executing").count() == cells)
     });
     child
-}
-
-fn finish(mut child: Child) -> (Option<i32>, String) {
-    use std::io::Read as _;
-    let mut shown = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut shown).expect("text");
-    (child.wait().expect("ends").code(), shown)
 }
 
 #[test]
@@ -170,10 +154,12 @@ fn a_second_request_and_now_stop_sessions_and_record_them() {
 fn a_third_request_kills() {
     let bed = project(ENDLESS, "repeats: 1\n");
     let child = under_way(&bed, 1);
-    let asked: Vec<String> =
-        [&["cancel", "--now"] as &[&str], &["cancel"], &["cancel"]].map(|args| bed.run(args).stdout).to_vec();
-    assert!(asked[0].contains("sessions end now"), "{asked:?}");
-    assert!(asked[1..].iter().all(|line| line.contains("killed") || line.is_empty()), "{asked:?}");
+    // All three come while the host is held up: it cannot end before the last.
+    signal(&child, "-STOP");
+    let asked: Vec<String> = [&["cancel"]; 3].map(|args| bed.run(args).stdout).to_vec();
+    signal(&child, "-CONT");
+    let answers = ["running cells finish", "sessions end now and are recorded", "everything is killed and recorded"];
+    assert!(asked.iter().zip(answers).all(|(asked, answer)| asked.contains(answer)), "{asked:?}");
     let (code, shown) = finish(child);
     assert_eq!(code, Some(130), "{shown}");
     assert_eq!(bed.results()[0]["terminal_state"], "cancelled");
@@ -215,11 +201,7 @@ fn the_cells_of_a_host_that_dies_go_to_the_one_that_is_still_at_work() {
     let now = status(&bed);
     assert_eq!(now["hosts"].as_array().map(Vec::len), Some(2), "{now}");
     // The second host is held up until the agent of the first has come to its end by itself.
-    let signal = |name: &str| {
-        let pid = second.id().to_string();
-        assert!(std::process::Command::new("kill").args([name, &pid]).status().expect("kill runs").success());
-    };
-    signal("-STOP");
+    signal(&second, "-STOP");
     first.kill().expect("killed");
     first.wait().expect("ends");
     std::fs::write(&flag, "").expect("written");
@@ -231,7 +213,7 @@ fn the_cells_of_a_host_that_dies_go_to_the_one_that_is_still_at_work() {
             std::fs::read_to_string(attempt.join("session-1/stdout.log")).is_ok_and(|log| log.contains("\"result\""))
         })
     });
-    signal("-CONT");
+    signal(&second, "-CONT");
     let (code, shown) = finish(second);
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("left to another process, which works on it (attempt 1)"), "{shown}");

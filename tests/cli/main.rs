@@ -20,6 +20,7 @@ mod retrying;
 mod runners;
 mod running;
 mod single;
+mod started;
 mod store_upkeep;
 mod strategies;
 mod trajectories;

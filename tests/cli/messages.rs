@@ -74,3 +74,19 @@ fn init_never_overwrites() {
     assert_snapshot!(fails(&bed, &["init"], 2));
     assert_eq!(std::fs::read_to_string(bed.path().join("runs/starter.yaml")).unwrap(), "mine\n");
 }
+
+#[test]
+fn lines_of_the_log_have_colour_only_where_it_is_wanted() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    assert_eq!(bed.run(&["run", "runs/demo.yaml", "--progress", "none"]).code, Some(0));
+    // What the run is started with cannot be kept where a folder is in the way.
+    let kept = bed.started();
+    std::fs::remove_file(&kept).expect("removed");
+    std::fs::create_dir_all(kept.join("in-the-way")).expect("made");
+    for (color, coloured) in [("never", false), ("auto", false), ("always", true)] {
+        let ran = bed.run(&["--color", color, "run", "runs/demo.yaml", "--progress", "none"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(ran.stderr.contains("will not know this run by its name"), "{}", ran.stderr);
+        assert_eq!(ran.stderr.contains('\u{1b}'), coloured, "{color}: {:?}", ran.stderr);
+    }
+}

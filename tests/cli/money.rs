@@ -296,7 +296,7 @@ fn an_error_that_is_not_the_agents_is_counted_once() {
     for _ in 0..2 {
         let ran = run(&bed);
         assert_eq!(ran.code, Some(11), "{}", ran.stderr);
-        assert!(ran.stderr.contains("1 cells: 0 passed, 0 failed, 1 errored, 0 skipped"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("1 cell: 0 passed, 0 failed, 1 errored, 0 skipped"), "{}", ran.stderr);
     }
 }
 

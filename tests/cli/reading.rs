@@ -158,3 +158,50 @@ fn a_cost_of_which_a_part_is_unknown_is_bounded_by_what_is_known() {
     assert!(shown.contains("≥ $0.000150 (1 unknown)"), "{shown}");
     assert!(bed.results()[0]["total_cost_micros"].is_null());
 }
+
+/// The names in code marks in the part of the page about JSON with this heading; only those of the rows that begin so.
+fn documented(heading: &str, row: &str) -> Vec<String> {
+    let page = include_str!("../../docs/reference/json.md");
+    let part = page.split(&format!("\n## {heading}\n")).nth(1).expect("a part").split("\n## ").next().expect("a part");
+    let rows = part.lines().filter(|line| line.starts_with(&format!("| {row}")));
+    rows.flat_map(|line| line.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+fn keys(value: &serde_json::Value) -> Vec<String> {
+    value.as_object().expect("an object").keys().cloned().collect()
+}
+
+#[test]
+fn the_page_about_json_tells_what_is_printed() {
+    let bed = TestBed::with_play(&play(&[SOLVE]));
+    let events = bed.run(&["run", "runs/demo.yaml", "--progress", "json"]);
+    let mut seen = std::collections::BTreeSet::new();
+    for line in events.stdout.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).expect("valid JSON");
+        let kind = event["event"].as_str().expect("a kind").to_owned();
+        let told = documented("Events", &format!("`{kind}`"));
+        for key in keys(&event) {
+            let always = ["schema", "seq", "at", "run", "event"].contains(&key.as_str());
+            assert!(always || told.contains(&key), "`{key}` of `{kind}` is not told");
+        }
+        seen.insert(kind);
+    }
+    assert!(seen.len() >= 8, "{seen:?}");
+    let read = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&bed.run(args).stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+    };
+    let mut totals = documented("Totals", "`");
+    totals.push("schema".to_owned());
+    let mut real = keys(&read(&["run", "runs/demo.yaml", "--json", "--progress", "none"]));
+    totals.sort();
+    totals.dedup();
+    real.sort();
+    assert_eq!(totals, real);
+    let results = read(&["results", "--json"]);
+    let record = read(&["show", "greeting", "--json"]);
+    for (part, real) in [("Results", keys(&results["results"][0])), ("Run records", keys(&record))] {
+        let told = documented(part, "`");
+        assert!(told.len() > 10, "{part}: {told:?}");
+        assert!(told.iter().all(|key| real.contains(key)), "{part}: {told:?}, but there are {real:?}");
+    }
+}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::bed::TestBed;
+use crate::bed::{TestBed, skipped};
 
 pub(crate) const CELL: &str = "agent__scripted-small__greeting__r1__orch-two";
 
@@ -262,7 +262,7 @@ fn a_disk_that_is_full_while_an_attempt_is_gone_on_with_leaves_its_record_and_no
         mount.output().is_ok_and(|output| output.status.success())
     };
     if !mount("size=8m") {
-        eprintln!("SKIPPED a_disk_that_is_full: this process may not mount a file system");
+        skipped("a_disk_that_is_full: this process may not mount a file system");
         return;
     }
     let on_disk = disk.path().join("project");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::bed::{MISS, SOLVE, TestBed, play};
+use crate::bed::{MISS, SOLVE, TestBed, all_below, play};
 
 fn run(bed: &TestBed, code: i32) -> String {
     let ran = bed.run(&["run", "runs/demo.yaml", "--progress", "lines"]);
@@ -27,7 +27,7 @@ fn a_solved_task_passes_and_everything_is_on_record() {
     assert_eq!(steps.len(), 10, "{steps:?}");
     let diff = bed.run(&["show", CELL, "--diff"]).stdout;
     assert!(diff.contains("-echo hello\n+echo hello world"), "{diff}");
-    let on_disk: Vec<_> = walk(&bed.path().join(".refrain/runs"));
+    let on_disk: Vec<_> = all_below(&bed.path().join(".refrain/runs"));
     assert!(on_disk.iter().any(|path| path.ends_with("run_record.json")), "{on_disk:?}");
     assert!(on_disk.iter().any(|path| path.ends_with("stdout.log.gz")), "{on_disk:?}");
     assert!(!bed.path().join(".refrain/scratch").read_dir().is_ok_and(|mut left| left.next().is_some()));
@@ -50,15 +50,6 @@ fn what_the_runtime_does_not_do_is_told_once_before_the_first_cell() {
 
     let doctor = bed.run(&["doctor"]).stdout;
     assert!(doctor.lines().any(|line| line.contains("runtime local") && line.contains("no isolation")), "{doctor}");
-}
-
-fn walk(dir: &std::path::Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).expect("readable") {
-        let path = entry.expect("readable").path();
-        if path.is_dir() { found.extend(walk(&path)) } else { found.push(path.display().to_string()) }
-    }
-    found
 }
 
 #[test]
@@ -211,19 +202,19 @@ fn a_secret_reaches_neither_log_nor_store() {
         bed.command(&["run", "runs/demo.yaml", "--progress", "json"]).env("DEMO_KEY", secret).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!String::from_utf8_lossy(&output.stdout).contains(secret));
-    let play = bed.path().join("runs/demo.play.yaml").display().to_string();
-    for path in walk(bed.path()) {
+    let play = bed.path().join("runs/demo.play.yaml");
+    for path in all_below(bed.path()).into_iter().filter(|path| path.is_file()) {
         if path == play {
             continue;
         }
         let bytes = fs::read(&path).unwrap();
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
-        if std::path::Path::new(&path).extension().is_some_and(|extension| extension == "gz") {
+        if path.extension().is_some_and(|extension| extension == "gz") {
             use std::io::Read as _;
             text.clear();
             flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
         }
-        assert!(!text.contains(secret), "{path}");
+        assert!(!text.contains(secret), "{}", path.display());
     }
     assert!(bed.record(CELL)["sessions"][0]["text"].as_str().unwrap().contains("[redacted:DEMO_KEY]"));
 }

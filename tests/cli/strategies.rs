@@ -146,7 +146,7 @@ fn no_test_at_all_is_no_success() {
     let bed = with_new();
     for (args, word) in [
         (["test", "mine", "--filter", "nowhere"].as_slice(), "no test in `mine` has `nowhere`"),
-        (["test", "nowhere"].as_slice(), "there is no file or folder `nowhere`"),
+        (["test", "nowhere"].as_slice(), "`refrain new SLUG` makes one; name its folder"),
         (["test", "empty"].as_slice(), "there is no `*_test.lua` in `empty`"),
     ] {
         bed.file("empty/readme.txt", "");

@@ -1,6 +1,6 @@
 //! `prepare` and `sweep`: what happens before and after runs.
 
-use crate::bed::{SOLVE, TestBed, play};
+use crate::bed::{SOLVE, TestBed, all_below, play, wait_for};
 
 #[test]
 fn there_is_nothing_to_prepare_where_there_are_no_images() {
@@ -18,12 +18,9 @@ fn a_sweep_removes_what_a_killed_run_left() {
     let bed = TestBed::with_play(&play(&["[{message: here}, {hang: true}]"]));
     let mut killed = bed.start(&["run", "runs/demo.yaml", "--progress", "none"]);
     let scratch = bed.path().join(".refrain");
-    let mut waited = 0;
-    while !bed.path().join("refrain.db").exists() || walk(&scratch).iter().all(|path| !path.ends_with("session-1")) {
-        waited += 1;
-        assert!(waited < 600, "the session never began");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    wait_for("a session", || {
+        bed.path().join("refrain.db").exists() && all_below(&scratch).iter().any(|path| path.ends_with("session-1"))
+    });
     let ran = bed.run(&["sweep"]);
     assert!(ran.code == Some(0) && ran.stdout == "nothing was left behind\n", "its host lives: {ran:?}");
     killed.kill().expect("killed");
@@ -32,12 +29,4 @@ fn a_sweep_removes_what_a_killed_run_left() {
     assert!(ran.code == Some(0) && ran.stdout.starts_with("local: removed `[dir]/.refrain/"), "{ran:?}");
     assert_eq!(ran.stdout.lines().count(), 1, "{ran:?}");
     assert_eq!(bed.run(&["sweep"]).stdout, "nothing was left behind\n");
-}
-
-/// Everything below a folder.
-fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries
-        .flat_map(|path| [vec![path.clone()], if path.is_dir() { walk(&path) } else { Vec::new() }].concat())
-        .collect()
 }
