@@ -49,6 +49,10 @@ const REACHED: &[&str] = &[
     "stderr.log.gz",
     "output of `refrain run`",
     "output of `refrain show`",
+    "output of `refrain show --trajectory`",
+    "output of `refrain replay`",
+    // What `refrain export` writes.
+    ".a1.s1.json",
 ];
 
 /// What takes a key's place.
