@@ -18,7 +18,7 @@ const SHOWN: usize = 400;
 
 /// Finds how far a judge was found to agree with people, in the state folder beside a database.
 pub(super) fn calibration(db: &Path, version: &str) -> Option<Calibration> {
-    let state = db.parent().unwrap_or(Path::new("")).join(".refrain");
+    let state = super::started::state_beside(db);
     // A run file in `runs/` keeps its state in the project's folder.
     let above = db.parent().unwrap_or(Path::new("")).join("../.refrain");
     let folders = [state, above].into_iter();

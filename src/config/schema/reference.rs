@@ -56,6 +56,8 @@ fn below(kind: &Kind) -> Option<(&'static Section, String)> {
         Kind::List { of, .. } => below(of).map(|(section, step)| (section, format!("[]{step}"))),
         Kind::Map(of) => below(of).map(|(section, step)| (section, format!(".NAME{step}"))),
         Kind::Either(one, other) => below(one).or_else(|| below(other)),
+        // The mapping says all that the list may.
+        Kind::ListOr(list, mapping) => below(mapping).or_else(|| below(list)),
         _ => None,
     }
 }
@@ -80,7 +82,7 @@ fn shown(kind: &Kind) -> String {
         Kind::List { of, .. } => format!("a list; each: {}", shown(of)),
         Kind::Section(_) => "keys, see below".to_owned(),
         Kind::Map(of) => format!("names, each with: {}", shown(of)),
-        Kind::Either(one, other) => format!("{}; or {}", shown(one), shown(other)),
+        Kind::Either(one, other) | Kind::ListOr(one, other) => format!("{}; or {}", shown(one), shown(other)),
     }
 }
 
