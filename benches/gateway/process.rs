@@ -105,7 +105,9 @@ pub(crate) async fn serve_with_store(url: &str, db: &str) {
             proxy: ProviderProxy::Off,
         }],
         proxies: Proxies::default(),
-        keys: [("KEY".to_owned(), "sk-real-0123456789".to_owned())].into(),
+        keys: [("KEY".to_owned(), Key::new("sk-real-0123456789"))].into(),
+        prices: Vec::new(),
+        allow_unpriced: false,
         record: Recording::Meta,
         max_cost: None,
     };

@@ -192,11 +192,11 @@ fn the_page_about_json_tells_what_is_printed() {
     };
     let mut totals = documented("Totals", "`");
     totals.push("schema".to_owned());
-    let mut real = keys(&read(&["run", "runs/demo.yaml", "--json", "--progress", "none"]));
+    let mut printed = keys(&read(&["run", "runs/demo.yaml", "--json", "--progress", "none"]));
     totals.sort();
     totals.dedup();
-    real.sort();
-    assert_eq!(totals, real);
+    printed.sort();
+    assert_eq!(totals, printed);
     let results = read(&["results", "--json"]);
     let record = read(&["show", "greeting", "--json"]);
     for (part, real) in [("Results", keys(&results["results"][0])), ("Run records", keys(&record))] {

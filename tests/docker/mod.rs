@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 #![allow(clippy::disallowed_methods, reason = "tests read where the daemon is")]
+#![allow(clippy::print_stdout, reason = "what failed is told with the test")]
 
 use std::io::Write as _;
 use std::path::Path;
