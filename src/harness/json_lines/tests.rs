@@ -274,7 +274,7 @@ fn what_was_before_a_restart_is_of_another_session() {
 fn what_the_cache_keeps_for_an_hour(paths: &[(&str, &str)], long: Option<u64>) {
     let usage = paths.iter().map(|(class, path)| ((*class).to_owned(), (*path).to_owned())).collect();
     let told = LineRule { usage, usage_mode: UsageMode::Sum, ..rule(&[], LineMeaning::Data, None) };
-    let mut reader = JsonLinesReader::new(&JsonLinesSpec { rules: vec![told], exit_codes: Default::default() });
+    let mut reader = JsonLinesReader::new(&JsonLinesSpec { rules: vec![told], ..JsonLinesSpec::default() });
     let first = r#"{"models":{"a":{"written":30,"hour":20},"b":{"written":5,"hour":1}}}"#;
     for line in [first, r#"{"models":{"a":{"written":7,"hour":0}}}"#] {
         reader.record(line.as_bytes(), &mut Vec::new());
