@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::dollars::dollars;
 use super::providers::{self, Choice};
@@ -79,8 +79,10 @@ fn serve(choice: Choice) -> Outcome {
         for provider in &names {
             gateway.open(provider, Trace::Agent)?;
         }
+        // Before anybody is told that it runs: who is told may end it at once.
+        let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         tell(&gateway)?;
-        watch(&gateway).await?;
+        watch(&gateway, signals).await?;
         for door in gateway.doors() {
             eprint_line(&format!("{:>12} {}", "Total", totals(door)));
         }
@@ -131,8 +133,7 @@ fn settings<'a>(doors: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> Str
 }
 
 /// Shows the totals when they change, until a signal ends it.
-async fn watch(gateway: &StandaloneGateway) -> Result<(), Failed> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+async fn watch(gateway: &StandaloneGateway, (mut interrupt, mut terminate): (Signal, Signal)) -> Result<(), Failed> {
     let mut shown: Vec<(u32, usize)> = gateway.doors().iter().map(|_| (0, 0)).collect();
     loop {
         for (door, shown) in gateway.doors().iter().zip(&mut shown) {

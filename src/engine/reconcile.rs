@@ -1,9 +1,10 @@
 //! Whose figures count for a session, and where they differ. Pure: nothing is merged.
 
+use crate::domain::failure::Timer;
 use crate::domain::session::SessionEnd;
 use crate::domain::{Micros, SessionRecord, Usage, UsageSource, is_same_model};
 use crate::redact::printable;
-use crate::store::ModelUse;
+use crate::store::{ModelUse, Outage};
 
 /// What the gateway saw of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,55 @@ pub(crate) fn settle(record: &mut SessionRecord, seen: Seen, tolerance: f64) {
     record.usage_source = Some(UsageSource::Gateway);
     // What a cassette answers costs nothing; a harness prices its tokens all the same.
     record.discrepancies = discrepancies(record, tolerance, seen.played == 0);
+}
+
+/// Ends a session as its provider's failure where every request of it failed there: then the agent had no chance, whatever
+/// its harness made of that. Other ends that are not the agent's stay.
+pub(crate) fn outage(record: &mut SessionRecord, outage: Outage) {
+    let told = match &record.end {
+        SessionEnd::Completed => "completed".to_owned(),
+        SessionEnd::TimedOut { timer: Timer::Run, .. } => return,
+        SessionEnd::AgentFailed { .. } | SessionEnd::NotStarted { .. } | SessionEnd::TimedOut { .. } => {
+            record.end.reason()
+        }
+        _ => return,
+    };
+    let Outage { calls, fault, status } = outage;
+    let how = status.map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
+    let message = format!("each of its {calls} request(s) to the provider failed, the last with {how}");
+    record.warnings.push(format!("{message}; its harness ended so: {told}"));
+    decide(record, SessionEnd::Provider { fault, message });
+}
+
+/// Ends a session as the agent's failure whose harness told nothing and failed, although a model had answered: it had begun.
+pub(crate) fn crash(record: &mut SessionRecord) {
+    if let SessionEnd::NotStarted { message } = &record.end {
+        let message = format!("it ended after a model had answered: {message}");
+        decide(record, SessionEnd::AgentFailed { message });
+    }
+}
+
+/// Ends a session that ran out of time as never begun where it has asked no model and told nothing: it hung from its start.
+pub(crate) fn silence(record: &mut SessionRecord) {
+    let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
+    let worked = some(record.api_calls) || some(record.turns) || some(record.tool_calls) || record.text.is_some();
+    if worked || reports_any(record) || record.api_calls.is_none() {
+        return;
+    }
+    if let SessionEnd::TimedOut { timer, .. } = &record.end
+        && *timer != Timer::Run
+    {
+        let message = format!("it asked no model and told nothing before the {}", record.end.reason());
+        decide(record, SessionEnd::NotStarted { message });
+    }
+}
+
+/// Ends a session by what the gateway saw, which the harness's log cannot tell.
+fn decide(record: &mut SessionRecord, end: SessionEnd) {
+    record.end = end;
+    if let Some(from_log) = &mut record.from_log {
+        from_log.decides_end = false;
+    }
 }
 
 /// Compares the figures once more, where those of the harness were read anew. What the gateway counted stays.
@@ -155,9 +205,13 @@ fn differs(counted: u64, reported: u64, tolerance: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use jiff::Timestamp;
+    use test_case::test_case;
 
     use super::*;
+    use crate::domain::failure::ProviderFault;
 
     fn reported(usage: Usage, cost: Option<i64>) -> SessionRecord {
         SessionRecord {
@@ -207,6 +261,52 @@ mod tests {
         settle(&mut record, seen, 0.0);
         assert_eq!(record.cost, free);
         assert_eq!(record.discrepancies, ["input tokens: the gateway counted 1124, the harness reports 1114"]);
+    }
+
+    fn timed_out(timer: Timer) -> SessionEnd {
+        SessionEnd::TimedOut { timer, limit: Duration::from_secs(9), elapsed: Duration::from_secs(9) }
+    }
+
+    #[test_case(SessionEnd::AgentFailed { message: "exit 1".to_owned() }, true; "what it takes for its own failure")]
+    #[test_case(SessionEnd::NotStarted { message: "exit 1".to_owned() }, true; "what looks like no start")]
+    #[test_case(SessionEnd::Completed, true; "what it takes for a success")]
+    #[test_case(timed_out(Timer::Task), true; "asking until the time is over")]
+    #[test_case(timed_out(Timer::Run), false; "the run's own end")]
+    #[test_case(SessionEnd::Cancelled, false; "the user's will")]
+    fn where_every_request_failed_the_end_is_the_providers(end: SessionEnd, is_theirs: bool) {
+        let mut record = reported(Usage::ZERO, None);
+        record.end = end.clone();
+        outage(&mut record, Outage { calls: 3, fault: ProviderFault::RateLimited, status: Some(429) });
+        let message = "each of its 3 request(s) to the provider failed, the last with HTTP 429".to_owned();
+        let theirs = SessionEnd::Provider { fault: ProviderFault::RateLimited, message };
+        assert_eq!(record.end, if is_theirs { theirs } else { end });
+        assert_eq!(record.warnings.len(), usize::from(is_theirs));
+    }
+
+    #[test]
+    fn a_harness_that_failed_after_a_model_had_answered_had_begun() {
+        let mut record = reported(tokens(5, 1), None);
+        record.end = SessionEnd::NotStarted { message: "exit code 1".to_owned() };
+        crash(&mut record);
+        let message = "it ended after a model had answered: exit code 1".to_owned();
+        assert_eq!(record.end, SessionEnd::AgentFailed { message });
+        record.end = SessionEnd::Completed;
+        crash(&mut record);
+        assert_eq!(record.end, SessionEnd::Completed);
+    }
+
+    #[test]
+    fn a_harness_that_hung_from_its_start_never_began() {
+        let silent = |api_calls: Option<u64>, timer: Timer| {
+            let mut record = reported(Usage::UNKNOWN, None);
+            (record.end, record.api_calls, record.text) = (timed_out(timer), api_calls, None);
+            silence(&mut record);
+            matches!(record.end, SessionEnd::NotStarted { .. })
+        };
+        assert!(silent(Some(0), Timer::Idle) && silent(Some(0), Timer::Task));
+        assert!(!silent(Some(0), Timer::Run), "the run's own end");
+        assert!(!silent(Some(1), Timer::Idle), "it has asked");
+        assert!(!silent(None, Timer::Idle), "nobody saw what it asked");
     }
 
     #[test]

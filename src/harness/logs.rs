@@ -40,7 +40,7 @@ pub(super) fn read_kept(mut reader: Box<dyn OutputReader>, exec: &ExecReport) ->
         lines.push(&kept.bytes, &mut on_line);
         lines.finish(&mut on_line);
     }
-    let mut reading = measured(reader.finish(exec.exit_code));
+    let mut reading = conclude(reader, exec.exit_code);
     if !whole {
         (reading.usage, reading.cost) = (Usage::UNKNOWN, None);
     }
@@ -81,12 +81,18 @@ pub fn read_all(
         Some((file, copy)) => file.read(&mut *reader, copy).map_err(|source| failed(copy, source))?,
         None => None,
     };
-    let mut reading = measured(reader.finish(exit_code));
+    let mut reading = conclude(reader, exit_code);
     reading.warnings.extend(note);
     if skipped > 0 {
         reading.warnings.push(format!("{skipped} lines were too long to be read"));
     }
     Ok(reading)
+}
+
+/// Ends the reading of a session; what no reader can know of its program alone is put right.
+#[must_use]
+pub fn conclude(reader: Box<dyn OutputReader>, exit_code: Option<i32>) -> Reading {
+    measured(reader.finish(exit_code))
 }
 
 /// Takes a cost of 0 out of a reading that does not tell at the same time that nothing was used: programs say 0 of a model

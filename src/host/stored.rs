@@ -10,7 +10,7 @@ use crate::config::harness_manifest::OutputSpec;
 use crate::config::plan::HarnessEntry;
 use crate::harness::declarative::DeclarativeHarness;
 use crate::harness::lines::read_lines;
-use crate::harness::session::read_events;
+use crate::harness::session::{conclude, read_events};
 use crate::harness::{AgentEvent, Detail, Harness, LineEnd, OutputReader, Reading, session_file};
 use crate::redact::Redactor;
 use crate::report::trajectory::Happening;
@@ -144,7 +144,7 @@ pub(super) fn tell(adapter: &Adapter, folder: &Path, exit_code: Option<i32>) -> 
     if !any {
         return Err(Untold::Nothing);
     }
-    let mut reading = reader.finish(exit_code);
+    let mut reading = conclude(reader, exit_code);
     reading.warnings.extend(note);
     if skipped > 0 {
         reading.warnings.push(format!("{skipped} lines were too long to be read"));

@@ -53,7 +53,7 @@ use rusqlite::Connection;
 
 pub use adoption::GivenUp;
 pub use attempts::{AttemptRow, AttemptStart, Orphan};
-pub use call_models::ModelUse;
+pub use call_models::{ModelUse, Outage};
 pub use calls::{CallSums, CapturedBodies, CapturedCall, SessionMetering};
 pub use check::CheckReport;
 pub use connection::BUSY_TIMEOUT;

@@ -5,6 +5,7 @@
 mod alone;
 mod canary;
 mod cassettes;
+mod outages;
 mod project;
 mod provider;
 mod unpriced;

@@ -1,4 +1,4 @@
-//! A provider on 127.0.0.1: every request costs the same, and one that asks to hang is never answered.
+//! A provider on 127.0.0.1: every request costs the same, one that asks to hang is never answered, and one that asks to fail does.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -58,8 +58,12 @@ fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>) {
         let answer = answer.replace("done", said);
         let answer = if counts { r#"{"input_tokens":1000}"#.to_owned() } else { answer };
         let mut stream = stream;
-        let head =
-            format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", answer.len());
+        // Fails as it is asked to fail: `status 503`.
+        let status = body.split_once("status ").map_or("200", |(_, rest)| &rest[..3]);
+        let head = format!(
+            "HTTP/1.1 {status} As Asked\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            answer.len()
+        );
         if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes())).is_err() {
             return;
         }

@@ -9,6 +9,12 @@ use crate::domain::{SessionRecord, UsageSource};
 /// Books a session by what the gateway saw of it, and notes what of that a reader should know.
 pub(super) async fn by_gateway(attempt: &Attempt, setup: &Setup, record: &mut SessionRecord, seen: Seen) {
     reconcile::settle(record, seen, tolerance(attempt, setup.harness.name()));
+    match attempt.context.services.store.session_answers(&attempt.id, setup.index).await {
+        Ok((_, Some(outage))) => reconcile::outage(record, outage),
+        Ok((true, None)) => reconcile::crash(record),
+        Ok((false, None)) => reconcile::silence(record),
+        Err(error) => record.warnings.push(format!("how its requests ended could not be read: {}", describe(&error))),
+    }
     if record.usage_source != Some(UsageSource::Gateway) {
         return;
     }
