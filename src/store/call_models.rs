@@ -74,7 +74,7 @@ impl Store {
                 let status = row.known_number("status")?;
                 let fault = match (status, row.known_text("outcome")?.as_deref()) {
                     (_, Some("refused")) => return Ok((false, None)),
-                    (Some(401 | 402 | 403), _) => ProviderFault::Authentication,
+                    (Some(401..=403), _) => ProviderFault::Authentication,
                     (Some(404), _) => ProviderFault::UnknownModel,
                     (Some(429), _) => ProviderFault::RateLimited,
                     (Some(408 | 500..=599), _) => ProviderFault::Overloaded,
