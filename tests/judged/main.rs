@@ -5,6 +5,8 @@
 mod calibrating;
 mod project;
 mod provider;
+#[path = "../requests/mod.rs"]
+mod requests;
 
 use refrain::domain::{ErrorClass, ExitClass, Micros, RunName, Terminal, Trace};
 

@@ -1,11 +1,13 @@
 //! A provider on 127.0.0.1 that answers a judge's requests by a list; the last answer stays.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
+
+use crate::requests::{self, Asked};
 
 /// What each answer costs by the price table: 2,000 input and 200 output tokens of claude-sonnet-4-5.
 pub(crate) const COST: i64 = 9_000;
@@ -25,14 +27,6 @@ pub(crate) enum Does {
 pub(crate) fn scores(clear: f64, right: f64) -> Does {
     let reasons = json!({"clear": "as clear as it gets", "right": "the sum is named"});
     Does::Says(json!({"scores": {"clear": clear, "right": right}, "reasons": reasons}).to_string())
-}
-
-/// A request as it reached the provider.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) path: String,
-    pub(crate) headers: String,
-    pub(crate) body: String,
 }
 
 impl Asked {
@@ -74,7 +68,7 @@ impl Provider {
 
 fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>, does: &[Does]) {
     let mut reader = BufReader::new(stream);
-    while let Some(asked) = request(&mut reader) {
+    while let Some(asked) = requests::read(&mut reader) {
         let is_chat = asked.path.ends_with("/chat/completions");
         let number = {
             let mut log = log.lock().unwrap();
@@ -114,40 +108,4 @@ fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>, does: &[Does]) {
             return;
         }
     }
-}
-
-/// Reads a request with its body, which has a length or comes in chunks.
-fn request(reader: &mut BufReader<&TcpStream>) -> Option<Asked> {
-    let line = |reader: &mut BufReader<&TcpStream>| {
-        let mut line = String::new();
-        (reader.read_line(&mut line).ok()? > 0).then(|| line.trim_end().to_owned())
-    };
-    let path = line(reader)?.split(' ').nth(1)?.to_owned();
-    let mut headers = String::new();
-    loop {
-        let header = line(reader)?;
-        if header.is_empty() {
-            break;
-        }
-        headers.push_str(&header.to_lowercase());
-        headers.push('\n');
-    }
-    let length = headers.lines().find_map(|header| header.strip_prefix("content-length: ")?.parse::<usize>().ok());
-    let mut body = Vec::new();
-    if let Some(length) = length {
-        body.resize(length, 0);
-        reader.read_exact(&mut body).ok()?;
-    } else if headers.contains("transfer-encoding: chunked") {
-        loop {
-            let size = usize::from_str_radix(&line(reader)?, 16).ok()?;
-            let start = body.len();
-            body.resize(start + size + 2, 0);
-            reader.read_exact(&mut body[start..]).ok()?;
-            body.truncate(start + size);
-            if size == 0 {
-                break;
-            }
-        }
-    }
-    Some(Asked { path, headers, body: String::from_utf8_lossy(&body).into_owned() })
 }

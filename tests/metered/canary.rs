@@ -10,7 +10,7 @@ use refrain::store::Store;
 use serde_json::Value;
 
 use crate::alone::command;
-use crate::provider::request;
+use crate::requests;
 use crate::run_named;
 
 /// Changes what a stand-in answers: its path and what it would say.
@@ -32,8 +32,8 @@ fn stand_in(twist: impl Fn(&str, String) -> String + Send + Sync + 'static) -> S
 
 fn serve(stream: &TcpStream, twist: &Twist) {
     let mut reader = BufReader::new(stream);
-    while let Some((asked, body)) = request(&mut reader) {
-        let asked_of: Value = serde_json::from_str(&body).unwrap();
+    while let Some(asked) = requests::read(&mut reader) {
+        let asked_of: Value = serde_json::from_str(&asked.body).unwrap();
         let streams = asked_of["stream"] == true || asked.path.contains(":streamGenerateContent");
         let answer = twist(&asked.path, answer(&asked.path, streams));
         let mut out = stream;

@@ -8,6 +8,8 @@ mod cassettes;
 mod outages;
 mod project;
 mod provider;
+#[path = "../requests/mod.rs"]
+mod requests;
 mod unpriced;
 
 use refrain::domain::{CellId, Micros, RunName, SessionRecord, UsageSource};

@@ -1,19 +1,14 @@
 //! A provider on 127.0.0.1: every request costs the same, one that asks to hang is never answered, and one that asks to fail does.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use crate::requests::{self, Asked};
+
 /// What each answer of the provider costs by the price table: 1,000 input and 100 output tokens of claude-sonnet-4-5.
 pub(crate) const COST: i64 = 4_500;
-
-/// A request as it reached the provider.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) path: String,
-    pub(crate) headers: String,
-}
 
 /// A provider.
 pub(crate) struct Provider {
@@ -43,7 +38,8 @@ impl Provider {
 
 fn serve(stream: &TcpStream, log: &Mutex<Vec<Asked>>) {
     let mut reader = BufReader::new(stream);
-    while let Some((asked, body)) = request(&mut reader) {
+    while let Some(asked) = requests::read(&mut reader) {
+        let body = asked.body.clone();
         let counts = asked.path.ends_with("/count_tokens");
         log.lock().unwrap().push(asked);
         if body.contains("hang") {
@@ -75,40 +71,4 @@ fn serves(body: &str) -> String {
     let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     let prompt = body["messages"][0]["content"].as_str().unwrap_or_default();
     prompt.strip_prefix("as ").or(body["model"].as_str()).unwrap_or("claude-sonnet-4-5").to_owned()
-}
-
-/// Reads a request with its body, which has a length or comes in chunks.
-pub(crate) fn request(reader: &mut BufReader<&TcpStream>) -> Option<(Asked, String)> {
-    let line = |reader: &mut BufReader<&TcpStream>| {
-        let mut line = String::new();
-        (reader.read_line(&mut line).ok()? > 0).then(|| line.trim_end().to_owned())
-    };
-    let path = line(reader)?.split(' ').nth(1)?.to_owned();
-    let mut headers = String::new();
-    loop {
-        let header = line(reader)?;
-        if header.is_empty() {
-            break;
-        }
-        headers.push_str(&header.to_lowercase());
-        headers.push('\n');
-    }
-    let length = headers.lines().find_map(|header| header.strip_prefix("content-length: ")?.parse::<usize>().ok());
-    let mut body = Vec::new();
-    if let Some(length) = length {
-        body.resize(length, 0);
-        reader.read_exact(&mut body).ok()?;
-    } else if headers.contains("transfer-encoding: chunked") {
-        loop {
-            let size = usize::from_str_radix(&line(reader)?, 16).ok()?;
-            let start = body.len();
-            body.resize(start + size + 2, 0);
-            reader.read_exact(&mut body[start..]).ok()?;
-            body.truncate(start + size);
-            if size == 0 {
-                break;
-            }
-        }
-    }
-    Some((Asked { path, headers }, String::from_utf8_lossy(&body).into_owned()))
 }
