@@ -250,3 +250,18 @@ impl SpoolFile {
         Captured { bytes, total: self.length, cut: from > 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_is_a_log_of_standard_output_there_is_one_of_errors() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("file"), "").expect("written");
+        // Nothing can be made below a file: what had to come before it is there.
+        let (stdout, stderr) = (dir.path().join("file/out"), dir.path().join("err"));
+        assert!(Streams::open(Output::Spool { stdout, stderr: stderr.clone(), live: None }).is_err());
+        assert!(stderr.exists());
+    }
+}

@@ -234,6 +234,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn where_there_is_a_log_of_standard_output_there_is_one_of_errors() {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("file"), "").expect("written");
+        // Nothing can be made below a file: what had to come before it is there.
+        let (stdout, stderr) = (dir.path().join("file/out"), dir.path().join("err"));
+        assert!(Sink::open(Output::Spool { stdout, stderr: stderr.clone(), live: None }).is_err());
+        assert!(stderr.exists());
+    }
+
+    #[test]
     fn a_slow_listener_misses_nothing_that_it_finds_time_for_and_stalls_nobody() {
         let dir = tempfile::tempdir().expect("a folder");
         let (sender, mut listener) = mpsc::channel(1);
