@@ -3,6 +3,8 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod calibrating;
+#[path = "../program/mod.rs"]
+mod program;
 mod project;
 mod provider;
 #[path = "../requests/mod.rs"]
@@ -10,7 +12,8 @@ mod requests;
 
 use refrain::domain::{ErrorClass, ExitClass, Micros, RunName, Terminal, Trace};
 
-use project::{CELL, KEY, Project, run_name, wait_until};
+use program::wait_until;
+use project::{CELL, KEY, Project, run_name};
 use provider::{COST, Does, Provider, scores};
 
 fn garbage() -> Does {
@@ -208,7 +211,7 @@ fn a_host_that_is_killed_while_it_asks_loses_no_money_and_asks_again() {
     let provider = Provider::start(vec![garbage(), Does::Hangs, scores(10.0, 10.0)]);
     let project = Project::new(&provider, "", "");
     let mut host = project.start(&["run", "runs/judged.yaml"]);
-    wait_until("the second request has come", || provider.asked().len() == 2);
+    wait_until("the second request has come", || (provider.asked().len() == 2).then_some(()));
     host.kill().expect("killed");
     host.wait().expect("dead");
     let ran = project.run(&["run", "runs/judged.yaml"]);

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use refrain::domain::{CellId, JudgeRecord, RunName, RunRecord};
 use refrain::store::{LedgerEntry, LedgerKind, Store};
 
+use super::program::{self, Ran};
 use super::provider::Provider;
 
 /// The provider's real key.
@@ -38,25 +38,6 @@ const PLAY: &str = "plays:
           - write: {path: NOTE.md, content: \"The sum is 4.\\n\"}
           - usage: {input: 1000, output: 100, cache_read: 0, cache_write: 0, reasoning: 0}
 ";
-
-/// What a run of the program left.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-/// Waits, far longer than it should take, until something holds.
-pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    for _ in 0..6_000 {
-        if holds() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("waited in vain: {what}");
-}
 
 /// A project.
 pub(crate) struct Project {
@@ -93,34 +74,19 @@ impl Project {
     }
 
     pub(crate) fn file(&self, name: &str, text: &str) {
-        let path = self.path().join(name);
-        fs::create_dir_all(path.parent().expect("below")).expect("folders");
-        fs::write(path, text).expect("written");
+        program::write(self.path(), name, text);
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_refrain"));
-        command.args(args).current_dir(self.path()).stdin(Stdio::null());
-        for name in ["REFRAIN_PATH", "REFRAIN_LOG"] {
-            command.env_remove(name);
-        }
-        command.env("REFRAIN_DB", self.path().join("runs/refrain.db"));
-        command.env("HOME", self.path()).env_remove("XDG_CONFIG_HOME").env("JUDGE_KEY", KEY);
-        command
+        program::command(self.path(), args, ("JUDGE_KEY", KEY))
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
-        Self::ran(&mut self.command(args))
-    }
-
-    fn ran(command: &mut Command) -> Ran {
-        let output = command.output().expect("the program starts");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ran { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        program::ran(&mut self.command(args))
     }
 
     pub(crate) fn run_without_key(&self, args: &[&str]) -> Ran {
-        Self::ran(self.command(args).env_remove("JUDGE_KEY"))
+        program::ran(self.command(args).env_remove("JUDGE_KEY"))
     }
 
     pub(crate) fn start(&self, args: &[&str]) -> Child {

@@ -6,6 +6,8 @@ mod alone;
 mod canary;
 mod cassettes;
 mod outages;
+#[path = "../program/mod.rs"]
+mod program;
 mod project;
 mod provider;
 #[path = "../requests/mod.rs"]
@@ -15,7 +17,8 @@ mod unpriced;
 use refrain::domain::{CellId, Micros, RunName, SessionRecord, UsageSource};
 use refrain::store::Store;
 
-use project::{KEY, Project, wait_until};
+use program::wait_until;
+use project::{KEY, Project};
 use provider::{COST, Provider};
 
 fn micros(requests: i64) -> Micros {

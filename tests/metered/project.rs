@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
+use super::program::{self, Ran};
 use super::provider::Provider;
 
 /// The provider's real key.
@@ -52,25 +52,6 @@ def env():
 
 "#;
 
-/// What a run of the program left.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-/// Waits, far longer than it should take, until something holds.
-pub(crate) fn wait_until(what: &str, holds: impl Fn() -> Option<()>) {
-    for _ in 0..6_000 {
-        if holds().is_some() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("waited in vain: {what}");
-}
-
 /// A project.
 pub(crate) struct Project {
     dir: tempfile::TempDir,
@@ -115,34 +96,19 @@ impl Project {
     }
 
     fn file(&self, name: &str, text: &str) {
-        let path = self.path().join(name);
-        fs::create_dir_all(path.parent().expect("below")).expect("folders");
-        fs::write(path, text).expect("written");
+        program::write(self.path(), name, text);
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_refrain"));
-        command.args(args).current_dir(self.path()).stdin(Stdio::null());
-        for name in ["REFRAIN_PATH", "REFRAIN_LOG"] {
-            command.env_remove(name);
-        }
-        command.env("REFRAIN_DB", self.path().join("runs/refrain.db"));
-        command.env("HOME", self.path()).env_remove("XDG_CONFIG_HOME").env("FAKE_KEY", KEY);
-        command
+        program::command(self.path(), args, ("FAKE_KEY", KEY))
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
-        Self::ran(&mut self.command(args))
+        program::ran(&mut self.command(args))
     }
 
     pub(crate) fn run_without_key(&self, args: &[&str]) -> Ran {
-        Self::ran(self.command(args).env_remove("FAKE_KEY"))
-    }
-
-    fn ran(command: &mut Command) -> Ran {
-        let output = command.output().expect("the program starts");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ran { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        program::ran(self.command(args).env_remove("FAKE_KEY"))
     }
 
     pub(crate) fn start(&self, args: &[&str]) -> Child {
@@ -153,7 +119,7 @@ impl Project {
     /// Waits until the agent has left a mark.
     pub(crate) fn wait_for(&self, mark: &str) {
         let path = self.path().join("marks").join(mark);
-        wait_until(mark, || path.exists().then_some(()));
+        program::wait_until(mark, || path.exists().then_some(()));
     }
 
     /// Reads what the agent has left outside its workspace.

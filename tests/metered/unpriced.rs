@@ -3,7 +3,8 @@
 use refrain::domain::Micros;
 use refrain::domain::session::SessionEnd;
 
-use crate::project::{self, Project, Ran};
+use crate::program::Ran;
+use crate::project::{self, Project};
 use crate::provider::{COST, Provider};
 use crate::{is_clean, sessions};
 
