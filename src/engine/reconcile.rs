@@ -80,9 +80,8 @@ pub(crate) fn crash(record: &mut SessionRecord) {
 
 /// Ends a session that ran out of time as never begun where it has asked no model and told nothing: it hung from its start.
 pub(crate) fn silence(record: &mut SessionRecord) {
-    let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
-    let worked = some(record.api_calls) || some(record.turns) || some(record.tool_calls) || record.text.is_some();
-    if worked || reports_any(record) || record.api_calls.is_none() {
+    let told = some(record.turns) || some(record.tool_calls) || record.text.is_some() || reports_any(record);
+    if told || record.api_calls != Some(0) {
         return;
     }
     if let SessionEnd::TimedOut { timer, .. } = &record.end
@@ -129,9 +128,12 @@ fn reports_any(record: &SessionRecord) -> bool {
     tokens.into_iter().flatten().any(|count| count > 0) || record.reported_cost.is_some_and(|cost| cost > Micros::ZERO)
 }
 
+fn some(count: Option<u64>) -> bool {
+    count.is_some_and(|count| count > 0)
+}
+
 /// Tells whether something shows, or hides, that a model was at work: a turn, a tool, a long silence that had to be ended.
 fn may_have_worked(record: &SessionRecord) -> bool {
-    let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
     let ended = matches!(record.end, SessionEnd::TimedOut { .. } | SessionEnd::Cancelled | SessionEnd::Lost { .. });
     some(record.turns) || some(record.tool_calls) || record.end == SessionEnd::Completed || ended
 }

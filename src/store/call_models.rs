@@ -22,20 +22,21 @@ pub struct ModelUse {
     pub unknown_costs: u32,
 }
 
+/// What makes a call one to a model, of a session that is not stored yet and this host's.
+const ASKS_A_MODEL: &str = "run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND session = ?4 AND host = ?5
+  AND booked_as IS NULL AND api NOT IN ('anthropic_count_tokens', 'gemini_count_tokens', 'models')";
+
 impl Store {
     /// Returns the models of a session that is not stored yet, as this host's gateway saw them, in the order in which they
     /// were asked first. Requests that nobody bills, and refused ones, are not among them.
     pub fn session_models(&self, attempt: &AttemptId, session: u32) -> Ticket<Vec<ModelUse>> {
         let (host, attempt) = (host_of(self.acting.as_deref()), attempt.clone());
         self.read(move |tx| {
-            let mut statement = tx.prepare_cached(
+            let mut statement = tx.prepare_cached(&format!(
                 "SELECT model_asked, model_served, count(*) AS calls, count(*) - count(cost_micros) AS unknown_costs
-                 FROM captured_calls
-                 WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND session = ?4 AND host = ?5
-                   AND booked_as IS NULL AND outcome IS NOT 'refused'
-                   AND api NOT IN ('anthropic_count_tokens', 'gemini_count_tokens', 'models')
-                 GROUP BY model_asked, model_served ORDER BY min(number)",
-            )?;
+                     FROM captured_calls WHERE {ASKS_A_MODEL} AND outcome IS NOT 'refused'
+                     GROUP BY model_asked, model_served ORDER BY min(number)"
+            ))?;
             let whose = params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number, session, host];
             let mut rows = statement.query(whose)?;
             let mut found = Vec::new();
@@ -58,13 +59,9 @@ impl Store {
     pub fn session_answers(&self, attempt: &AttemptId, session: u32) -> Ticket<(bool, Option<Outage>)> {
         let (host, attempt) = (host_of(self.acting.as_deref()), attempt.clone());
         self.read(move |tx| {
-            let mut statement = tx.prepare_cached(
-                "SELECT status, outcome FROM captured_calls
-                 WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND session = ?4 AND host = ?5
-                   AND booked_as IS NULL
-                   AND api NOT IN ('anthropic_count_tokens', 'gemini_count_tokens', 'models')
-                 ORDER BY number",
-            )?;
+            let mut statement = tx.prepare_cached(&format!(
+                "SELECT status, outcome FROM captured_calls WHERE {ASKS_A_MODEL} ORDER BY number"
+            ))?;
             let whose = params![attempt.run.as_str(), attempt.cell.as_str(), attempt.number, session, host];
             let mut rows = statement.query(whose)?;
             let mut outage: Option<Outage> = None;
