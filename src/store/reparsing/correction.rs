@@ -72,12 +72,13 @@ fn become_known(tx: &Connection, id: &AttemptId, session: u32) -> Result<(), Fau
     Ok(())
 }
 
-/// Returns what an attempt has cost by the ledger, and what of it counts; unknown where one entry is.
+/// Returns what an attempt has cost by the ledger without its judge, and what of it counts; unknown where one entry is.
 pub(super) fn sums(tx: &Connection, id: &AttemptId) -> Result<(Option<Micros>, Option<Micros>), Fault> {
     let mut statement = tx.prepare_cached(
         "SELECT iif(count(*) = count(amount_micros), coalesce(sum(amount_micros), 0), NULL),
            iif(count(*) = count(billable_micros), coalesce(sum(billable_micros), 0), NULL)
-         FROM ledger WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend'",
+         FROM ledger WHERE run_name = ?1 AND cell_id = ?2 AND attempt = ?3 AND kind = 'spend'
+           AND reference NOT LIKE 'judge%'",
     )?;
     let found = statement.query_row(params![id.run.as_str(), id.cell.as_str(), id.number], |row| {
         Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?))
