@@ -80,7 +80,7 @@ impl Sources {
         let rehearsal = self.runtime.block_on(run::host(false).rehearse(plan, attempt, None));
         let rehearsal = rehearsal.map_err(|error| error.to_string())?;
         // Task and script hold no declared secret; what looks like a key is taken out all the same.
-        let redactor = Redactor::new(std::iter::empty::<(String, String)>());
+        let redactor = Redactor::default();
         let sessions = rehearsal.steps.into_iter().filter_map(|step| match (step.call, step.reply) {
             (HostCall::Session(call), Ok(Answer::Session(record))) => {
                 Some((record.index, redactor.redact(&call.prompt).into_string()))

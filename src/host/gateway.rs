@@ -8,7 +8,9 @@ use super::builder::Parts;
 use super::error::Error;
 use crate::budget::PriceTable;
 use crate::config::RunPlan;
-use crate::config::gateway::{CassetteMatching, CassetteMode, GatewayMode, ProviderProxy, Recording, place_of};
+use crate::config::gateway::{
+    CassetteMatching, CassetteMode, GatewayMode, ProviderEntry, ProviderProxy, Recording, place_of,
+};
 use crate::domain::Network;
 use crate::engine::EngineError;
 use crate::engine::metering::Metering;
@@ -136,8 +138,19 @@ fn listen(plan: &RunPlan, doors: &GatewayDoors) -> Vec<Listen> {
     tcp.into_iter().chain(doors.unix.clone().map(Listen::Unix)).collect()
 }
 
+/// How the gateway knows a provider.
+pub(super) fn provider(known: &ProviderEntry) -> Provider {
+    Provider {
+        name: known.name.clone(),
+        base_url: known.base_url.clone(),
+        concurrency: known.concurrency,
+        requests_per_minute: known.requests_per_minute,
+        proxy: proxy_choice(&known.proxy),
+    }
+}
+
 /// How a provider is reached, by what a run says.
-pub(super) fn proxy_choice(proxy: &ProviderProxy) -> ProxyChoice {
+fn proxy_choice(proxy: &ProviderProxy) -> ProxyChoice {
     match proxy {
         ProviderProxy::Surroundings => ProxyChoice::Surroundings,
         ProviderProxy::Off => ProxyChoice::Direct,
@@ -147,17 +160,7 @@ pub(super) fn proxy_choice(proxy: &ProviderProxy) -> ProxyChoice {
 
 /// The providers of a run, and those that only a model's own address says where they are.
 pub(super) fn providers(plan: &RunPlan) -> Vec<Provider> {
-    let mut all: Vec<Provider> = plan
-        .providers
-        .iter()
-        .map(|known| Provider {
-            name: known.name.clone(),
-            base_url: known.base_url.clone(),
-            concurrency: known.concurrency,
-            requests_per_minute: known.requests_per_minute,
-            proxy: proxy_choice(&known.proxy),
-        })
-        .collect();
+    let mut all: Vec<Provider> = plan.providers.iter().map(provider).collect();
     for model in plan.models.iter().chain(plan.judge.as_ref().map(|judge| &judge.model)) {
         let Some(place) = place_of(model) else { continue };
         if !all.iter().any(|known| known.name == model.provider) {

@@ -76,7 +76,7 @@ impl Host {
         let now = self.parts.clock.now();
         let busy = store.hosts(run).wait()?.iter().any(|host| host.is_alive(now));
         let mut rereader =
-            Rereader { layout, plan, declared, prices, redactor: no_secrets(), adapters: BTreeMap::new() };
+            Rereader { layout, plan, declared, prices, redactor: Redactor::default(), adapters: BTreeMap::new() };
         let mut ids = HashMap::new();
         let mut all = Vec::new();
         for session in &sessions {
@@ -142,10 +142,6 @@ fn renew_records(store: &Store, layout: &Layout, run: &RunName) -> Result<(), St
         }
     }
     Ok(())
-}
-
-fn no_secrets() -> Redactor {
-    Redactor::new(std::iter::empty::<(String, String)>())
 }
 
 /// Tells whether the harness's id of a session is that of an earlier one of its attempt.

@@ -7,15 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::assemble::price_table;
 use super::error::Error;
-use super::gateway::{BODY_LIMIT, failed, proxy_choice};
+use super::gateway::{BODY_LIMIT, failed, provider};
 use crate::clock::SystemClock;
 use crate::config::gateway::{ProviderEntry, Recording};
 use crate::domain::{Attribution, Key, Micros, RunName, Trace, Usage};
 use crate::engine::metering::StoreRecorder;
 use crate::gateway::cassette::Places;
-use crate::gateway::{
-    Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Listen, Provider, Proxies, Stalls, Totals,
-};
+use crate::gateway::{Bounds, Capability, Gateway, GatewayOptions, Grant, Guard, Listen, Proxies, Stalls, Totals};
 use crate::redact::{Redactor, printable};
 use crate::store::{Owner, Store};
 
@@ -110,13 +108,7 @@ impl StandaloneGateway {
     pub async fn start(options: StandaloneOptions) -> Result<Self, Error> {
         let prices = price_table(None, &options.prices)?;
         let store = Store::open(&options.db)?.acting_as(Owner::current());
-        let providers = options.providers.iter().map(|entry| Provider {
-            name: entry.name.clone(),
-            base_url: entry.base_url.clone(),
-            concurrency: entry.concurrency,
-            requests_per_minute: entry.requests_per_minute,
-            proxy: proxy_choice(&entry.proxy),
-        });
+        let providers = options.providers.iter().map(provider);
         let secrets = options.keys.iter().map(|(name, key)| (name.clone(), key.expose().to_owned()));
         let gateway = GatewayOptions {
             listen: vec![Listen::Tcp(options.listen)],
