@@ -23,7 +23,7 @@ use refrain::harness::session_file::SessionFile;
 use refrain::harness::{Harness as _, Reading};
 use refrain::host::{Host, ReparseOutcome, SessionReparse, declared_harness};
 use refrain::runtime::Stream;
-use refrain::store::{Layout, LedgerKind, Owner, ResultExtra, RunHandle, RunMeta, Store, record_file};
+use refrain::store::{Layout, LedgerEntry, LedgerKind, Owner, ResultExtra, RunHandle, RunMeta, Store, record_file};
 use serde_json::Value;
 
 const PRICES: &str = "[[price]]\nmodel = \"model\"\ninput = 10\noutput = 100\ncache_read = 1\ncache_write = 20\n\
@@ -281,6 +281,29 @@ fn what_stays_off_the_budget_stays_off_it() {
         (corrections.len(), corrections[0].kind, corrections[0].billable),
         (1, LedgerKind::Spend, Some(Micros::ZERO))
     );
+}
+
+#[test]
+fn what_a_judge_cost_is_no_cost_of_the_attempt_whose_sessions_are_told_anew() {
+    let recorded = Recorded::new(&some(&[("claude-code", "plain")]), |unread| unread).ended();
+    let cell = CellId::from_stored("claude-code__plain");
+    let id = AttemptId { run: recorded.run.clone(), cell, number: 1 };
+    let judged = LedgerEntry {
+        attempt: id.clone(),
+        kind: LedgerKind::Spend,
+        reference: "judge".to_owned(),
+        amount: Some(Micros::new(9_000)),
+        billable: Some(Micros::new(9_000)),
+        at: at(21),
+        note: None,
+    };
+    recorded.store.ledger_append(&judged).wait().unwrap();
+    assert_eq!(changed(&recorded.write()), 1);
+    let cost = recorded.session("claude-code", "plain").cost.unwrap();
+    let record = recorded.store.record(&id).wait().unwrap().unwrap();
+    assert_eq!((record.cost, record.billable_cost), (Some(cost), Some(cost)));
+    let totals = recorded.store.ledger_totals(&recorded.run).wait().unwrap();
+    assert_eq!(totals.total, cost + Micros::new(9_000), "the ledger has both");
 }
 
 #[test]
