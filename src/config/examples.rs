@@ -86,16 +86,21 @@ fn example(folder: &Path, plan: &RunPlan, out: &mut Diagnostics) -> Option<Examp
     let task = task(&node, plan, out)?;
     let rubric = task.rubric.as_ref()?;
     let scores = scores(&node, rubric, out)?;
-    let diff = match node.get("diff") {
-        Some(_) => task_file::text_or_file(&node, "diff", out)?,
-        None => beside(folder, DIFF).or_else(|| {
+    let before = out.count();
+    let work = match node.get("diff") {
+        Some(_) => task_file::text_or_file(&node, "diff", out),
+        None => beside(folder, DIFF),
+    };
+    let Some(diff) = work.filter(|diff| !diff.trim().is_empty()) else {
+        // What cannot be read has been told.
+        if out.count() == before {
             out.push(
                 Diagnostic::error("the example has no work")
                     .at(&node.span, format!("no `diff`, and no `{DIFF}` beside it"))
                     .hint("add the diff of the work from the tree that the task starts with"),
             );
-            None
-        })?,
+        }
+        return None;
     };
     let files = rubric.files.iter().map(|path| (path.clone(), beside(&folder.join("files"), path)));
     Some(Example {

@@ -122,3 +122,19 @@ fn what_is_wrong_with_an_example_is_said_with_its_place() {
     let ran = project.run(&["calibrate", "runs/judged.yaml", "tasks"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("`tasks` holds no example"), "{ran:?}");
 }
+
+#[test]
+fn an_example_without_work_is_an_error_and_meets_no_threshold() {
+    let provider = Provider::start(vec![scores(2.0, 3.0)]);
+    for (written, beside) in [("diff: \"\"\n", None), ("", None), ("", Some(" \n"))] {
+        let project = Project::new(&provider, "", "");
+        project.file("people/empty/example.yaml", &format!("task: note\nscores: {{clear: 2, right: 0}}\n{written}"));
+        if let Some(text) = beside {
+            project.file("people/empty/candidate.diff", text);
+        }
+        let ran = project.run(&[&CALIBRATE[..], &["--min-agreement", "0.75"]].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("the example has no work"), "{ran:?}");
+    }
+    assert!(provider.asked().is_empty());
+}
